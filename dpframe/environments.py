@@ -79,7 +79,7 @@ def read(folder: Path) -> Environment:
     """Return the environment in a directory."""
     try:
         mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
-        found = Environment(
+        environment = Environment(
             name=str(mark["name"]),
             requirements=tuple(mark["requirements"]),
             interpreter=str(interpreter_in(folder)),
@@ -89,8 +89,8 @@ def read(folder: Path) -> Environment:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Environment(folder.name, problem="it is unfinished", folder=folder)
-    usable = os.access(found.interpreter, os.X_OK)
-    return found if usable else found._replace(problem="its Python is gone")
+    usable = os.access(environment.interpreter, os.X_OK)
+    return environment if usable else environment._replace(problem="its Python is gone")
 
 
 def every() -> list[Environment]:
@@ -160,8 +160,8 @@ def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
     except OSError as error:
         raise NoAnswerError((error.strerror or str(error)).lower()) from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise NoAnswerError(said[-1] if said else f"exit code {error.returncode}") from None
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        raise NoAnswerError(lines[-1] if lines else f"exit code {error.returncode}") from None
     except subprocess.TimeoutExpired:
         raise NoAnswerError(f"it did not answer within {_SECONDS:g} s") from None
     except (ValueError, IndexError):
@@ -216,7 +216,7 @@ _ADDRESS = re.compile(r"\S+://\S+")
 
 
 def build(
-    wanted: Wanted, spec: Path, *, allow_source: bool, tell: Callable[[str], None]
+    wanted: Wanted, spec: Path, *, allow_source: bool, progress: Callable[[str], None]
 ) -> Environment:
     """Build an environment, unless it exists; write its lock beside the spec.
 
@@ -226,24 +226,24 @@ def build(
         wanted: the environment.
         spec: the file that describes it.
         allow_source: True if packages may be built from source, which runs their code.
-        tell: receives lines about the progress.
+        progress: receives lines about the progress.
 
     Raises:
         DpframeError: it cannot be built; nothing is left of it.
     """
     folder, lock = wanted.folder, lock_of(spec, wanted)
-    with _alone(folder, tell):
-        found = read(folder)
-        if found.problem:
+    with _alone(folder, progress):
+        environment = read(folder)
+        if environment.problem:
             shutil.rmtree(folder, ignore_errors=True)
-            found = _made(wanted, lock, allow_source, tell)
+            environment = _made(wanted, lock, allow_source, progress)
         else:
-            tell(f"{wanted.name}: is there")
-        text = lock_text(wanted, found.python, found.installed)
+            progress(f"{wanted.name}: is there")
+        text = lock_text(wanted, environment.python, environment.installed)
         if not lock_is_of(lock, wanted) or lock.read_text(encoding="utf-8") != text:
             with _explained(f"{lock}: cannot be written"):
                 lock.write_text(text, encoding="utf-8")
-    return found
+    return environment
 
 
 def remove(folder: Path) -> None:
@@ -254,13 +254,13 @@ def remove(folder: Path) -> None:
 
 
 def _made(
-    wanted: Wanted, lock: Path, allow_source: bool, tell: Callable[[str], None]
+    wanted: Wanted, lock: Path, allow_source: bool, progress: Callable[[str], None]
 ) -> Environment:
     uv = shutil.which("uv")
     folder = wanted.folder
     versions = ["-c", str(lock)] if lock_is_of(lock, wanted) else []
     listed = ", ".join(wanted.requirements) or "nothing"
-    tell(f"{wanted.name}: building with {'uv' if uv else 'venv and pip'}: {listed}")
+    progress(f"{wanted.name}: building with {'uv' if uv else 'venv and pip'}: {listed}")
     started = time.monotonic()
     try:
         folder.mkdir(parents=True)
@@ -287,7 +287,7 @@ def _made(
             raise DpframeError(f"environment {wanted.name!r}: {error}") from error
         raise
     took = time.monotonic() - started
-    tell(f"{wanted.name}: built in {took:.0f} s, {len(installed)} packages, Python {version}")
+    progress(f"{wanted.name}: built in {took:.0f} s, {len(installed)} packages, Python {version}")
     return read(folder)
 
 
@@ -343,8 +343,8 @@ def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
     hint = ""
     if "--only-binary" in command:
         hint = "\nonly wheels are installed; --allow-source also builds from source"
-    said = "".join(f"\n   {line}" for line in lines[-_SHOWN:])
-    raise DpframeError(f"environment {wanted.name!r}: {what} cannot be {failed}{said}{hint}")
+    excerpt = "".join(f"\n   {line}" for line in lines[-_SHOWN:])
+    raise DpframeError(f"environment {wanted.name!r}: {what} cannot be {failed}{excerpt}{hint}")
 
 
 @contextlib.contextmanager
@@ -360,7 +360,7 @@ def _lock_file(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def _alone(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Keep other processes from building or removing this environment inside the context."""
     from filelock import FileLock, Timeout  # slow to import, and needed only here
 
@@ -370,7 +370,7 @@ def _alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            tell(f"{folder.name}: waiting for another process that is building it")
+            progress(f"{folder.name}: waiting for another process that is building it")
             lock.acquire()
     try:
         yield

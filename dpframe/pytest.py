@@ -302,9 +302,11 @@ OPTION = "dpframe_seconds"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option, and its name in the configuration."""
-    told = "seconds of an audit whose test states neither seconds nor trials"
-    parser.getgroup("dpframe").addoption("--dpframe-seconds", dest=OPTION, metavar="N", help=told)
-    parser.addini(OPTION, told)
+    description = "seconds of an audit whose test states neither seconds nor trials"
+    parser.getgroup("dpframe").addoption(
+        "--dpframe-seconds", dest=OPTION, metavar="N", help=description
+    )
+    parser.addini(OPTION, description)
 
 
 def pytest_configure(config: pytest.Config) -> None:

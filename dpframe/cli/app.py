@@ -32,8 +32,8 @@ GROUP = "dpframe.commands"
 def _points() -> dict[str, importlib.metadata.EntryPoint]:
     if os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
         return {}
-    found = entry_points.of_group(GROUP)
-    return {point.name: point for point in sorted(found, key=lambda point: point.name)}
+    points = entry_points.of_group(GROUP)
+    return {point.name: point for point in sorted(points, key=lambda point: point.name)}
 
 
 def _provider(point: importlib.metadata.EntryPoint) -> str:

@@ -67,13 +67,13 @@ def check(
     from dpframe.commands.check import as_json as plain, conformance
     from dpframe.report.terminal.plugins import render_conformance
 
-    found = conformance(names[0] if names else None, overrides or (), files)
+    conformances = conformance(names[0] if names else None, overrides or (), files)
     if as_json:
-        print_json(plain(found))
+        print_json(plain(conformances))
     else:
-        for one in found:
+        for one in conformances:
             render_conformance(one, console())
-    if not all(one.kept for one in found):
+    if not all(one.kept for one in conformances):
         raise typer.Exit(BROKEN)
 
 
@@ -95,13 +95,13 @@ def _shard(text: str) -> Shard:
     """Parse I/N as a shard; raise DpframeError if this fails."""
     from dpframe.draw.streams import Shard
 
-    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST_SHARDS:
         raise DpframeError(
             f"--shard {text}: should be the number of the shard and of all shards, such as "
             "3/16; the first is 1/16"
         )
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def merge(
@@ -237,9 +237,9 @@ def verify(
     from dpframe.commands import verify
 
     load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
-    found = verify.verify(directory, share, spec, load)
-    say("\n".join(found.lines()))
-    raise typer.Exit(1 if found.differences else NOT_RUN if found.unchecked else 0)
+    verified = verify.verify(directory, share, spec, load)
+    say("\n".join(verified.lines()))
+    raise typer.Exit(1 if verified.differences else NOT_RUN if verified.unchecked else 0)
 
 
 def _all_written(record: Record, paths: list[Path]) -> bool:
@@ -291,24 +291,24 @@ def plan(
             raise DpframeError("--report FILE needs --power P")
         if not (page := report.suffix.lower() == ".html"):
             check_name(report, ", a page as .html")
-    found = outlook(
+    prediction = outlook(
         audit,
         probability=power,
         against=against,
         drawn=report is not None,
     )
     if as_json:
-        print_json(found)
+        print_json(prediction)
     else:
-        render_plan(found, console())
+        render_plan(prediction, console())
     if report is not None:
         if page:
             from dpframe.report import html  # jinja2 takes long to import
 
-            write_picture(html.power(found), report)
+            write_picture(html.power(prediction), report)
             caption = "power as a table, and against trials"
         else:
-            write_picture(picture := figures.draw_power(found), report)
+            write_picture(picture := figures.draw_power(prediction), report)
             caption = picture.caption or ""
         say(f"{report}: {caption}", stderr=as_json)
 
@@ -349,23 +349,23 @@ def show(
 
             show_parts(console(), parts(answer, remarks=notes, every=numbers))
         return
-    found = load(record)
+    stored = load(record)
     if next_:
         from dpframe.report.witness import next_of
 
-        say(next_of(found))
+        say(next_of(stored))
         return
     if witness or as_test:
         from dpframe.report import witness as witnesses
 
-        chosen = witnesses.with_finding(witnesses.witness_of(found, cell), finding)
-        say((witnesses.as_test if as_test else witnesses.as_toml)(chosen, found).rstrip())
+        chosen = witnesses.with_finding(witnesses.witness_of(stored, cell), finding)
+        say((witnesses.as_test if as_test else witnesses.as_toml)(chosen, stored).rstrip())
         return
-    _print(found, as_json, numbers, slack)
+    _print(stored, as_json, numbers, slack)
     if notes and not as_json:
         from dpframe.report.terminal.render import render_notes
 
-        render_notes(found, console())
+        render_notes(stored, console())
 
 
 def _print(record: Record, as_json: bool, numbers: bool, slack: bool = False) -> None:

@@ -107,26 +107,26 @@ def score(
     }
     if one_run is not None:
         given = None if assume is None else assume.value
-        found = score_one_run(one_run, delta=delta, assume=given, **common)
+        answer = score_one_run(one_run, delta=delta, assume=given, **common)
     else:
         scores = (scores_in, scores_out) if table is None else (table, None)
         try:
-            found = ask(*scores, delta=delta[0] if delta else None, **common)
+            answer = ask(*scores, delta=delta[0] if delta else None, **common)
         except SeveralRunsError:
-            found = score_one_run(table, delta=delta, **common)
+            answer = score_one_run(table, delta=delta, **common)
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
         estimates = estimators is not None
-        parts = answers.parts(found, remarks=notes, estimates=estimates, every=every)
+        parts = answers.parts(answer, remarks=notes, estimates=estimates, every=every)
         show_parts(console(), parts)
     if plot is not None:
-        caption = save(found, plot).caption
+        caption = save(answer, plot).caption
         if not as_json:
             say(f"\n{plot}: {caption}")
     if report is not None:
-        delivery.write(found, report)
-    raise typer.Exit(_score_exit(found))
+        delivery.write(answer, report)
+    raise typer.Exit(_score_exit(answer))
 
 
 def _check_sources(
@@ -140,13 +140,13 @@ def _check_sources(
         raise DpframeError("--members FILE belongs to TABLE or --one-run FILE, not to --scores1")
 
 
-def _score_exit(found: dict[str, Any]) -> int:
+def _score_exit(answer: dict[str, Any]) -> int:
     """Return the exit code; a claim that nothing tested has its own code."""
-    if found["claim"] is None:
+    if answer["claim"] is None:
         return 0
-    if found["refuted"] is None:
+    if answer["refuted"] is None:
         return UNTESTED
-    return REFUTED if found["refuted"] else 0
+    return REFUTED if answer["refuted"] else 0
 
 
 def compare(
@@ -174,11 +174,11 @@ def compare(
     display = progress_display(quiet=quiet)
     loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
-    found = comparison(loaded, display)
+    result = comparison(loaded, display)
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        show_parts(console(), comparison_parts(found))
+        show_parts(console(), comparison_parts(result))
 
 
 def calibrate(
@@ -214,18 +214,18 @@ def calibrate(
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: use only one of them")
     display = progress_display(quiet=quiet, unit="estimates")
-    own = list(overrides or ())
-    loaded = [options.load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]
+    settings = list(overrides or ())
+    loaded = [options.load(spec, [*settings, *SETTINGS], n, seed) for n in (trials or (None,))]
     select_device("cpu")
-    found = calibration(loaded, repeats, workers=workers, display=display)
+    result = calibration(loaded, repeats, workers=workers, display=display)
     if as_json:
-        print_json(found)
+        print_json(result)
     elif as_markdown:
-        again = _again(spec, repeats, own, trials or [], seed)
-        say(calibration_page(found, again, datetime.date.today().isoformat()))
+        again = _again(spec, repeats, settings, trials or [], seed)
+        say(calibration_page(result, again, datetime.date.today().isoformat()))
     else:
-        show_parts(console(), parts(found))
-    raise typer.Exit(exit_code(found))
+        show_parts(console(), parts(result))
+    raise typer.Exit(exit_code(result))
 
 
 def _again(
@@ -250,9 +250,9 @@ def report(
     from dpframe.results.model import Record
     from dpframe.results.store import subject
 
-    found = subject(record)
-    delivery.check(out, of_scores=not isinstance(found, Record))
-    delivery.write(found, out)
+    loaded = subject(record)
+    delivery.check(out, of_scores=not isinstance(loaded, Record))
+    delivery.write(loaded, out)
 
 
 def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json = False) -> None:
@@ -265,12 +265,12 @@ def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json
     from dpframe.results.store import load
 
     before, after = load(old), load(new)
-    found = reporting.changes(before, after)
+    changes = reporting.changes(before, after)
     if as_json:
-        print_json(reporting.as_json(before, after, found))
+        print_json(reporting.as_json(before, after, changes))
     else:
-        say("\n".join(reporting.lines(before, after, found)))
-    raise typer.Exit(1 if found.worse else 0)
+        say("\n".join(reporting.lines(before, after, changes)))
+    raise typer.Exit(1 if changes.worse else 0)
 
 
 def plot(
@@ -306,19 +306,19 @@ def plot(
     if out is None:
         if kind or where or panels or beside:
             raise DpframeError("name the file of the figure with -o FILE")
-        found = subject(record)
-        fitting = kinds(found) if isinstance(found, Record) else {ROC: None}
+        loaded = subject(record)
+        fitting = kinds(loaded) if isinstance(loaded, Record) else {ROC: None}
         for name, reason in fitting.items():
             say(f"{name}: fits" if reason is None else f"{name}: does not fit: {reason}")
         return
-    asked: dict[str, list[object]] = {}
+    conditions: dict[str, list[object]] = {}
     for text in where or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise DpframeError(f"--where {text}: should be KEY=VALUE")
-        asked.setdefault(key, []).append(_value(value))
+        conditions.setdefault(key, []).append(_value(value))
     shared = [text.split(",") for text in panels or ()]
-    picture = save(record, out, kind, where=asked, panels=shared, beside=beside)
+    picture = save(record, out, kind, where=conditions, panels=shared, beside=beside)
     say(f"{out}: {picture.caption}")
 
 

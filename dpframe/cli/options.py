@@ -42,10 +42,12 @@ def records(incomplete: str) -> list[str]:
     above = typed if incomplete.endswith("/") else typed.parent
     places = (above.glob("*/") if incomplete else Path().glob("runs/*/"), above.glob("*/*/"))
     try:
-        found = {str(place) for some in places for place in some if (place / RECORD).is_file()}
+        directories = {
+            str(place) for some in places for place in some if (place / RECORD).is_file()
+        }
     except OSError:
         return []
-    return sorted(place for place in found if place.startswith(incomplete))
+    return sorted(place for place in directories if place.startswith(incomplete))
 
 
 class Assumption(StrEnum):

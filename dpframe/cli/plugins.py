@@ -30,13 +30,13 @@ def plugins(
     from dpframe.interfaces.registry import catalog
     from dpframe.report.terminal.plugins import render_plugin, render_plugins
 
-    found = registry.load()
+    installed = registry.load()
     if as_json:
-        print_json(catalog(found, name))
+        print_json(catalog(installed, name))
     elif name is None:
-        render_plugins(found.entries, found.broken, exchange, console())
+        render_plugins(installed.entries, installed.broken, exchange, console())
     else:
-        for entry in found.named(name):
+        for entry in installed.named(name):
             render_plugin(entry, parameters(entry.cls), exchange(entry.cls), console())
 
 
@@ -119,7 +119,7 @@ def build(
     made, failed = [], []
     for one in [wanted[name] for name in names or wanted]:  # one that fails stops no other
         try:
-            made.append(environments.build(one, spec, allow_source=allow_source, tell=complain))
+            made.append(environments.build(one, spec, allow_source=allow_source, progress=complain))
         except DpframeError as error:
             failed.append(str(error))
     if failed:
@@ -135,9 +135,9 @@ def show(as_json: options.Json = False) -> None:
     entries = every()
     if as_json:
         keys = ("name", "requirements", "python", "installed", "problem")
-        found = [{key: getattr(e, key) for key in keys} for e in entries]
+        fields = [{key: getattr(e, key) for key in keys} for e in entries]
         folders = [{"folder": str(entry.folder)} for entry in entries]
-        print_json([one | folder for one, folder in zip(found, folders, strict=True)])
+        print_json([one | folder for one, folder in zip(fields, folders, strict=True)])
         return
     for entry in entries:
         wanted = ", ".join(entry.requirements)

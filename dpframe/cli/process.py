@@ -123,19 +123,19 @@ def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any
     Python drops the exception if a signal arrives during a callback of the garbage collector, and
     JAX has such a callback.
     """
-    if (told := unanswered()) is not None:
-        raise told
+    if (pending := unanswered()) is not None:
+        raise pending
     listen()
 
     @contextlib.contextmanager
     def attentive(cells: int, total: int) -> Iterator[Callable[..., None]]:
         with display(cells, total) as progress:
 
-            def told(**how_far: Any) -> None:
+            def report(**counts: Any) -> None:
                 _raise_pending()
-                progress(**how_far)
+                progress(**counts)
 
-            yield told
+            yield report
 
     return attentive
 
@@ -178,18 +178,18 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     if not _can_fork():
         sys.exit(work())
     adopt()
-    told, tell = os.pipe()
+    read_end, write_end = os.pipe()
     waker = _wake_on_signals()
     # Signals wait until the parent can handle them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     child = os.fork()
     if child == 0:
-        os.close(told)
+        os.close(read_end)
         _go_alone()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        _do(work, tell)
-    os.close(tell)
-    watch = _Watch(child, told, waker)
+        _do(work, write_end)
+    os.close(write_end)
+    watch = _Watch(child, read_end, waker)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     # Not sys.exit: exit handlers run in the child.
     code = watch.code(lost, resumable)
@@ -242,7 +242,7 @@ def _go_alone() -> None:
     end_with_parent()
 
 
-def _do(work: Callable[[], int], tell: int) -> NoReturn:
+def _do(work: Callable[[], int], write_end: int) -> NoReturn:
     code = INTERNAL
     try:
         code = work()
@@ -250,7 +250,7 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
         os._exit(INTERNAL)
     finally:
         with contextlib.suppress(OSError):
-            os.write(tell, bytes([code]))
+            os.write(write_end, bytes([code]))
         _end_here(code)
 
 
@@ -273,8 +273,8 @@ def _end_here(code: int) -> NoReturn:
 class _Watch:
     """Waits for the child and passes signals on to it."""
 
-    def __init__(self, child: int, told: int, waker: int) -> None:
-        self.child, self.told, self.waker = child, told, waker
+    def __init__(self, child: int, read_end: int, waker: int) -> None:
+        self.child, self.read_end, self.waker = child, read_end, waker
         self.deadline: float | None = None  # the child is killed then
         self.stopped: int | None = None  # the signal that was passed on
         for number in _CODES:
@@ -283,16 +283,16 @@ class _Watch:
     def code(self, lost: int, resumable: bool) -> int:
         """Return the exit code after the child has ended."""
         word = b""
-        waiting = [self.told, self.waker]
+        waiting = [self.read_end, self.waker]
         while (status := self._ended()) is None:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             ready, _, _ = select.select(waiting, [], [], left)
             if self.waker in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.waker, 512)
-            if self.told in ready:
-                word = os.read(self.told, 1)
-                waiting.remove(self.told)
+            if self.read_end in ready:
+                word = os.read(self.read_end, 1)
+                waiting.remove(self.read_end)
                 if word:
                     self._end_within(END_TIMEOUT)
             if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -301,8 +301,8 @@ class _Watch:
         if word:
             return word[0]
         if self.stopped is not None:
-            said, code = _CODES[signal.Signals(self.stopped)]
-            print(f"{said}; {rest(resumable)}", file=sys.stderr)
+            description, code = _CODES[signal.Signals(self.stopped)]
+            print(f"{description}; {rest(resumable)}", file=sys.stderr)
             return code
         print(_unexpected(status), file=sys.stderr)
         return lost
@@ -313,9 +313,9 @@ class _Watch:
 
     def _last_word(self) -> bytes:
         """Read the child's exit code without blocking, as processes it left may hold the pipe."""
-        os.set_blocking(self.told, False)
+        os.set_blocking(self.read_end, False)
         with contextlib.suppress(BlockingIOError):
-            return os.read(self.told, 1)
+            return os.read(self.read_end, 1)
         return b""
 
     def _end_within(self, seconds: float) -> None:

@@ -367,8 +367,8 @@ def mechanism_of(
     if query is not None:
         body["query"] = lambda self, data: query(data)
         body["sensitivity"], body["norm"] = terms.sensitivity, terms.norm
-    found = name_of(release)
-    title = "release" if found == "train" else found
+    name = name_of(release)
+    title = "release" if name == "train" else name
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
 
 
@@ -463,8 +463,8 @@ def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
 
 def _is_generator(parameter: inspect.Parameter) -> bool:
     """True if a parameter is for a generator, by its annotation or its name."""
-    told = parameter.annotation
-    text = told if isinstance(told, str) else getattr(told, "__name__", "")
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return text.rpartition(".")[2] in GENERATOR_CLASSES or _plain(parameter.name) in GENERATOR_NAMES
 
 
@@ -554,8 +554,8 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
     if exceeds(cell):
         yield f"  {noise_too_small(cell)}"
     if cell.estimate is not None:
-        found = "bound" if cell.verdict == VIOLATED else "draws"
-        yield f"  {found}: {cell.reason}; confidence {percent(record.audit.confidence)}"
+        heading = "bound" if cell.verdict == VIOLATED else "draws"
+        yield f"  {heading}: {cell.reason}; confidence {percent(record.audit.confidence)}"
     for number in range(1, 2 + len(cell.search.findings if cell.search else ())):
         yield from _leak(with_finding(cell, number))
     yield f"  runs: {cell.draws:,}, {_lasted(record.summary.seconds)}"
@@ -563,34 +563,36 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
 
 def _reasons(cell: CellRecord, mechanism: type[Plugin], texts: Mapping[int, str]) -> Iterator[str]:
     """Yield what may be the reason if one event tells all answers on D and D′ apart."""
-    found = cell.search or cell.event
-    if found is None:
+    witness = cell.search or cell.event
+    if witness is None:
         return
-    rates = [hits / max(trials, 1) for hits, trials in zip(found.hits, found.trials, strict=True)]
+    rates = [
+        hits / max(trials, 1) for hits, trials in zip(witness.hits, witness.trials, strict=True)
+    ]
     if sorted(rates) != [0, 1]:
         return
     if text := advice([mechanism]):
         yield f"  perhaps its noise is always the same{text}"
-    elif found.event.startswith("is ") and " or " not in found.event:
+    elif witness.event.startswith("is ") and " or " not in witness.event:
         yield (
             "  note: on one dataset its answer never changed: it adds no noise, or noise that was "
             "drawn once, outside the function"
         )
-    if "None" in texts.values() and found.event.startswith("gives "):
-        at = rates.index(1 if found.event == "gives None" else 0)
+    if "None" in texts.values() and witness.event.startswith("gives "):
+        side = rates.index(1 if witness.event == "gives None" else 0)
         yield (
-            f"  note: it returned None in all of these runs on {('D', 'D′')[at]}; did a branch "
+            f"  note: it returned None in all of these runs on {('D', 'D′')[side]}; did a branch "
             "forget `return`?"
         )
 
 
 def _leak(cell: CellRecord) -> Iterator[str]:
     """Yield one leak with its witness."""
-    if (found := cell.search or cell.event) is not None:
-        counts = zip(found.hits, found.trials, ("D", "D′"), strict=True)
-        on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
-        yield f"  witness: {found.event}: {', '.join(on)}"
-        for place, outputs in (("in", found.inside), ("outside", found.outside)):
+    if (event := cell.search or cell.event) is not None:
+        counts = zip(event.hits, event.trials, ("D", "D′"), strict=True)
+        rates = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
+        yield f"  witness: {event.event}: {', '.join(rates)}"
+        for place, outputs in (("in", event.inside), ("outside", event.outside)):
             if outputs:
                 yield f"  outputs {place} this event: {'; '.join(outputs)}"
     if cell.search is not None and cell.search.pairs > 1 and cell.verdict == VIOLATED:
@@ -719,7 +721,7 @@ def _entries(data: Any) -> list[str] | None:
         return [repr(row.tolist()) for row in data] if data.ndim else None
     if parts is None:
         return [repr(one) for one in data] if isinstance(data, list | tuple) else None
-    columns = [found for part in parts if (found := _entries(part)) is not None]
+    columns = [entries for part in parts if (entries := _entries(part)) is not None]
     if len(columns) < len(parts) or len({*map(len, columns)}) != 1:
         return None
     return [repr(row) for row in zip(*columns, strict=True)]

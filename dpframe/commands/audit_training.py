@@ -141,8 +141,8 @@ def check_differ(data: tuple[Any, Any], names: tuple[str, str], start: str = "")
 def name_of(train: Callable[..., Any]) -> str:
     """Return the name of a function for reports."""
     inner = getattr(train, "func", train)  # of a partial
-    found = str(getattr(inner, "__name__", type(inner).__name__))
-    return "train" if not found.isidentifier() else found
+    name = str(getattr(inner, "__name__", type(inner).__name__))
+    return "train" if not name.isidentifier() else name
 
 
 def _parts(data: Any) -> tuple[Any, ...]:
@@ -152,13 +152,13 @@ def _parts(data: Any) -> tuple[Any, ...]:
 def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> HostArray:
     """Return the scores of one model; the function gets a copy of the data."""
     seed = int(rng.integers(LARGEST_SEED))
-    answer = train(seed, *_parts(copy.deepcopy(data)))
-    if answer is None:
+    returned = train(seed, *_parts(copy.deepcopy(data)))
+    if returned is None:
         raise TypeError(f"{RETURNED} None, forgot `return`?")
-    found = np.asarray(answer)
-    if found.dtype.kind not in "fiub":
-        raise TypeError(f"{RETURNED} {found.dtype}, scores must be numbers")
-    return found.astype(np.float64)
+    scores = np.asarray(returned)
+    if scores.dtype.kind not in "fiub":
+        raise TypeError(f"{RETURNED} {scores.dtype}, scores must be numbers")
+    return scores.astype(np.float64)
 
 
 def audit_training(
@@ -346,8 +346,8 @@ def function_digest(function: Any) -> str:
 class _CodeReader(ValueReader):
     """Reads functions and classes by their code, and other values as data."""
 
-    def __init__(self, tell: Callable[[bytes], object]) -> None:
-        super().__init__(tell)
+    def __init__(self, update: Callable[[bytes], object]) -> None:
+        super().__init__(update)
         self._known: dict[int, int] = {}  # functions and classes, by identity, in order
         self._kept: list[Any] = []  # keeps them alive, so that no other value gets their identity
 

@@ -83,22 +83,22 @@ def calibration(
     processes, by default one per core. The display counts experiments and estimates.
     """
     started = time.perf_counter()
-    found = experiments_of([make_plan(audit) for audit in loaded])
-    if not found.experiments:
-        reasons = dict.fromkeys(skip.reason for skip in found.skipped)
-        reasons |= dict.fromkeys(reason for _, reason in found.failed)
+    experiments = experiments_of([make_plan(audit) for audit in loaded])
+    if not experiments.experiments:
+        reasons = dict.fromkeys(skip.reason for skip in experiments.skipped)
+        reasons |= dict.fromkeys(reason for _, reason in experiments.failed)
         raise DpframeError("nothing to calibrate: " + "; ".join(reasons))
-    error = FALSE_ALARMS / sum(len(one.parts) for one in found.experiments)
-    _check_repeats(repeats, found, error)
-    outcomes = _repeat(found, repeats, workers, display)
+    error = FALSE_ALARMS / sum(len(one.parts) for one in experiments.experiments)
+    _check_repeats(repeats, experiments, error)
+    outcomes = _repeat(experiments, repeats, workers, display)
     rows = [
         _row(experiment, part, outcome, error)
-        for experiment, given in zip(found.experiments, outcomes, strict=True)
+        for experiment, given in zip(experiments.experiments, outcomes, strict=True)
         for part, outcome in zip(experiment.parts, given, strict=True)
     ]
-    rows += [_failed_row(cell, reason) for cell, reason in found.failed]
+    rows += [_failed_row(cell, reason) for cell, reason in experiments.failed]
     first = loaded[0]
-    corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
+    corners = [row for one in experiments.certifying() if (row := corner_row(*one)) is not None]
     promises = [row["promise"] for row in (*rows, *corners)]
     return {
         "schema": SCHEMA,
@@ -107,12 +107,12 @@ def calibration(
         "audit": {"name": first.name, "multiplicity": "none"},
         "repeats": repeats,
         "interval_confidence": 1 - FALSE_ALARMS,
-        "environment": {**versions(), "prng": found.experiments[0].prng},
+        "environment": {**versions(), "prng": experiments.experiments[0].prng},
         "seed": first.cells[0].seed,
         "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
         "corners": corners,
-        "skipped": [skip_record(skip).model_dump() for skip in found.skipped],
+        "skipped": [skip_record(skip).model_dump() for skip in experiments.skipped],
         "summary": {
             **{word: promises.count(word) for word in (KEPT, BROKEN)},
             "promises_nothing": sum(r["status"] == "ok" and not r["certified"] for r in rows),
@@ -123,18 +123,18 @@ def calibration(
     }
 
 
-def exit_code(found: dict[str, Any]) -> int:
+def exit_code(result: dict[str, Any]) -> int:
     """Return the exit code: 3 if a row could not be run, 1 if a promise is broken, else 0."""
-    if found["summary"]["failed"]:
+    if result["summary"]["failed"]:
         return 3
-    return int(found["summary"][BROKEN] > 0)
+    return int(result["summary"][BROKEN] > 0)
 
 
-def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
+def _check_repeats(repeats: int, experiments: Experiments, error: float) -> None:
     """Raise DpframeError if the repeats are too few for any estimator to fail."""
     if repeats < 1:
         raise DpframeError(f"--repeats: {repeats} must be at least 1")
-    for part in (part for experiment in found.experiments for part in experiment.parts):
+    for part in (part for experiment in experiments.experiments for part in experiment.parts):
         promised = 1 - part.cell.confidence
         if part.certifies and exceedance(0, repeats, promised, error).alarm is None:
             raise DpframeError(
@@ -144,21 +144,21 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
 
 
 def _repeat(
-    found: Experiments, repeats: int, workers: int | None, display: Display
+    experiments: Experiments, repeats: int, workers: int | None, display: Display
 ) -> list[list[Estimates]]:
-    left = [repeats * len(one.parts) for one in found.experiments]
+    remaining = [repeats * len(one.parts) for one in experiments.experiments]
     done = 0
-    with display(len(left), sum(left)) as progress:
+    with display(len(remaining), sum(remaining)) as progress:
 
         def on_block(number: int, estimates: int) -> None:
             nonlocal done
-            left[number] -= estimates
+            remaining[number] -= estimates
             done += estimates
-            cell = found.experiments[number].parts[0].cell
+            cell = experiments.experiments[number].parts[0].cell
             label = f"{cell.mechanism.label}, n = {cell.trials}"
-            progress(cells_done=left.count(0), draws_done=done, label=label)
+            progress(cells_done=remaining.count(0), draws_done=done, label=label)
 
-        return repeated(found.experiments, repeats, workers=workers, on_block=on_block)
+        return repeated(experiments.experiments, repeats, workers=workers, on_block=on_block)
 
 
 NO_NUMBERS: dict[str, Any] = dict.fromkeys(
@@ -195,18 +195,18 @@ def _row(
     if not len(lows):  # neither bounds nor intervals
         return row
     exceeded = int(np.count_nonzero(lows > truth + TRUTH_ROUNDING * max(1.0, truth)))
-    found = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
+    exceedances = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
     mean = float(lows.mean())
     return row | {
         "exceeded": exceeded,
         "repeats": len(lows),
-        "rate": found.rate,
-        "rate_low": found.low,
-        "rate_high": found.high,
-        "alarm": found.alarm if part.certifies else None,
+        "rate": exceedances.rate,
+        "rate_low": exceedances.low,
+        "rate_high": exceedances.high,
+        "alarm": exceedances.alarm if part.certifies else None,
         "mean_lower": mean,
         "share": mean / truth if truth > 0 else None,
-        "promise": None if not part.certifies else BROKEN if found.broken else KEPT,
+        "promise": None if not part.certifies else BROKEN if exceedances.broken else KEPT,
     }
 
 

@@ -35,10 +35,10 @@ def check(loaded: Audit) -> int:
     machine has too little memory.
     """
     plan = make_plan(loaded)
-    found = Counter(_unmeetable(plan))
-    if found:
+    unmeetable = Counter(_unmeetable(plan))
+    if unmeetable:
         where = f"{loaded.source.path}: expect: " if loaded.source.path else "expect: "
-        counted = [f"{text} ({n} cells)" if n > 1 else text for text, n in found.items()]
+        counted = [f"{text} ({n} cells)" if n > 1 else text for text, n in unmeetable.items()]
         raise SpecError([escape(f"{where}{text}") for text in counted])
     return sum(memory_of(plan, available_cores()).values())
 
@@ -86,7 +86,7 @@ class Conformance:
     @property
     def kept(self) -> bool:
         """True if no promise is broken."""
-        return all(found.result != "broken" for found in self.findings)
+        return all(finding.result != "broken" for finding in self.findings)
 
 
 def conformance(
@@ -110,7 +110,7 @@ def conformance(
     return [_tried(entry, known, tuple(settings)) for entry in entries]
 
 
-def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:
+def as_json(conformances: Sequence[Conformance]) -> list[dict[str, Any]]:
     """Return the findings as plain values."""
     return [
         {
@@ -122,7 +122,7 @@ def as_json(found: Sequence[Conformance]) -> list[dict[str, Any]]:
             "kept": one.kept,
             "findings": [dataclasses.asdict(finding) for finding in one.findings],
         }
-        for one in found
+        for one in conformances
     ]
 
 

@@ -116,10 +116,10 @@ def _by_trials(question: PowerQuestion) -> dict[float, list[tuple[int, float]]]:
     sizes = sorted({max(1, round(question.size * 2.0**n)) for n in range(-4, 5)})
     try:
         # All losses of one size share its estimates.
-        found = [[power(question.of(n), x * question.claimed) for x in SHOWN] for n in sizes]
+        curves = [[power(question.of(n), x * question.claimed) for x in SHOWN] for n in sizes]
     except CellError:  # a plugin's estimator, on other numbers of trials
         return {}
-    return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *found, strict=True)}
+    return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *curves, strict=True)}
 
 
 def powers(
@@ -129,7 +129,7 @@ def powers(
 
     `probability` and `against` are those of `outlook`.
     """
-    found: dict[PowerQuestion, PowerRow] = {}
+    rows: dict[PowerQuestion, PowerRow] = {}
     unknown: Counter[str] = Counter()
     questions = [(cell, _question_of_search(cell, plan)) for cell in plan.searches]
     for the_pass in plan.passes:
@@ -138,13 +138,13 @@ def powers(
         if isinstance(question, str):
             unknown[question] += 1
             continue
-        if question in found:
-            found[question]["cells"] += 1
+        if question in rows:
+            rows[question]["cells"] += 1
             continue
         loss = None if against is None else against * question.claimed
-        shown = partial(power, question)
+        power_at = partial(power, question)
         try:
-            found[question] = {
+            rows[question] = {
                 "label": " · ".join((cell.mechanism.label, cell.estimator.label)),
                 "cells": 1,
                 "claimed": question.claimed,
@@ -156,14 +156,14 @@ def powers(
                 else question.model or "",
                 "probability": probability,
                 "epsilon": detectable(question, probability),
-                "curve": {x: shown(x * question.claimed) for x in SHOWN},
+                "curve": {x: power_at(x * question.claimed) for x in SHOWN},
                 "against": loss,
                 "needed": None if loss is None else trials_needed(question, loss, probability),
                 "by_trials": {},
             }
         except CellError:  # a plugin's estimator; the run will report the mistake
             unknown["the estimator fails"] += 1
-    return list(found.items()), _counted(unknown)
+    return list(rows.items()), _counted(unknown)
 
 
 def _refutes(question: PowerQuestion, loss: float, rng: np.random.Generator) -> bool:
@@ -237,12 +237,12 @@ def _counted(reasons: Iterable[str]) -> list[Skipped]:
 
 def _reaches(plan: Plan) -> list[Reach]:
     """Return the largest ε that each estimator could certify, and the largest claim to refute."""
-    found: dict[Any, Reach] = {}
+    reaches: dict[Any, Reach] = {}
     dims = {cell.id: each.shape.dims for each in plan.passes for cell, _ in each.cells}
     for cell in plan.audit.cells:
         estimator, resolution = cell.estimator.value, resolution_of(cell, plan)
         key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence, resolution)
-        if key in found:
+        if key in reaches:
             continue
         certifies, most = estimator.certifies_against(cell.claim), None
         if certifies:
@@ -252,7 +252,7 @@ def _reaches(plan: Plan) -> list[Reach]:
         largest = claim = most.epsilon_lower if most else None
         if most and most.tradeoff:
             claim = epsilon_of(np.array(most.tradeoff) + resolution, cell.delta)
-        found[key] = {
+        reaches[key] = {
             "label": cell.estimator.label,
             "trials": cell.trials,
             "delta": cell.delta,
@@ -261,14 +261,14 @@ def _reaches(plan: Plan) -> list[Reach]:
             "largest_epsilon": largest,
             "largest_claim": claim,
         }
-    return list(found.values())
+    return list(reaches.values())
 
 
 def _undecidable(plan: Plan) -> list[Skipped]:
     """Return the claims that even the most extreme counts would not refute at the first look."""
     factor = 1 if plan.audit.multiplicity == "none" else plan.m
     known: dict[Any, bool] = {}
-    found: Counter[str] = Counter()
+    undecidable: Counter[str] = Counter()
     for the_pass in plan.passes:
         for cell, _ in the_pass.cells:
             estimator = cell.estimator.value
@@ -285,8 +285,8 @@ def _undecidable(plan: Plan) -> list[Skipped]:
                 known[key] = (p_value or 0.0) * factor > 1 - cell.confidence
             if known.get(key):
                 name = " · ".join((cell.mechanism.label, cell.estimator.label))
-                found[f"{name}: ε = {cell.claim.epsilon_at(cell.delta):.4g}"] += 1
-    return _counted(found)
+                undecidable[f"{name}: ε = {cell.claim.epsilon_at(cell.delta):.4g}"] += 1
+    return _counted(undecidable)
 
 
 def _most_extreme(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> Estimate | None:

@@ -52,16 +52,16 @@ def plot(
         DpframeError: matplotlib is missing, or no such figure can be made of this record.
         RecordError: it is not a record.
     """
-    found = subject(record)
-    if isinstance(found, Record):
-        return figures.draw(found, kind, where=where, panels=panels, beside=_beside(beside))
+    drawn = subject(record)
+    if isinstance(drawn, Record):
+        return figures.draw(drawn, kind, where=where, panels=panels, beside=_beside(beside))
     if kind not in (None, ROC):
         raise DpframeError(f"scores made elsewhere are drawn as {ROC}, not as {kind}")
     if where or panels or beside:
         raise DpframeError(
             "cells, panels and other numbers can be selected only for a record, not for scores"
         )
-    return figures.draw_scores(found)
+    return figures.draw_scores(drawn)
 
 
 def save(

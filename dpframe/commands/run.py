@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 MOST_SUMMARY = 1 << 20  # bytes of a step's summary; a longer summary is not shown at all
 
 
-def announce(record: Record, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+def announce(record: Record, environment: Mapping[str, str], emit: Callable[[str], None]) -> None:
     """Print annotations for GitHub Actions and add the report to the summary of the step.
 
-    Do nothing if the environment variables are not those of GitHub Actions. `say` prints a line
+    Do nothing if the environment variables are not those of GitHub Actions. `emit` prints a line
     that the runner reads.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
@@ -50,18 +50,18 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
 
         file = _from_checkout(record.spec.path, environment.get("GITHUB_WORKSPACE"))
         for line in github.alarms(record, file, lines_of(record).get):
-            say(line)
+            emit(line)
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
         from dpframe.report import markdown
 
         page = Path(summary)
         try:
-            there = page.stat().st_size if page.exists() else 0
-            text = markdown.document(record, most=MOST_SUMMARY - there - 1).encode()
+            size = page.stat().st_size if page.exists() else 0
+            text = markdown.document(record, most=MOST_SUMMARY - size - 1).encode()
             with page.open("ab") as out:
-                out.write(b"\n" * bool(there) + text)
+                out.write(b"\n" * bool(size) + text)
         except OSError as error:
-            say(f"cannot write the step summary: {error.strerror or error}")
+            emit(f"cannot write the step summary: {error.strerror or error}")
 
 
 def lines_of(record: Record) -> dict[str, int]:
@@ -74,13 +74,13 @@ def lines_of(record: Record) -> dict[str, int]:
         return {}
     mechanisms = spec.get("mechanism")
     locator = Locator(record.spec.text.replace("\r\n", "\n"))
-    found = {}
+    lines = {}
     for index, table in enumerate(mechanisms if isinstance(mechanisms, list) else []):
         label = table.get("label", table.get("use")) if isinstance(table, dict) else None
         line = locator.line(("mechanism", index))
         if isinstance(label, str) and line:
-            found[label] = line
-    return found
+            lines[label] = line
+    return lines
 
 
 def _from_checkout(path: str, checkout: str | None) -> str:
@@ -146,13 +146,13 @@ def run(
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
                 place = directory / records.NAME
-                told = f"from the record of {_date(place)}, nothing was drawn"
-                warn(f"{place}: {told}; --fresh draws again")
+                notice = f"from the record of {_date(place)}, nothing was drawn"
+                warn(f"{place}: {notice}; --fresh draws again")
                 return earlier
             elif kept := [file for file in (directory / CHECKPOINT).glob("*-*") if is_own(file)]:
                 newest = max(kept, key=lambda file: file.stat().st_mtime)
-                told = f"continues with the counts of {_date(newest)}"
-                warn(f"{directory / CHECKPOINT}: {told}, if they fit; --fresh discards them")
+                notice = f"continues with the counts of {_date(newest)}"
+                warn(f"{directory / CHECKPOINT}: {notice}, if they fit; --fresh discards them")
             executor = None
             if invocation.cluster is not None:
                 executor = stack.enter_context(

@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    found: Registry, wanted: Sequence[str | Estimator] | None, parameters: dict[str, Any]
+    installed: Registry, wanted: Sequence[str | Estimator] | None, parameters: dict[str, Any]
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
     """Make the estimators to ask; also return those that cannot be asked, with the reasons.
 
@@ -75,7 +75,7 @@ def candidates(
     """
     if isinstance(wanted, str):
         wanted = [wanted]
-    chosen: list[Any] = list(found.of_kind("estimator")) if wanted is None else list(wanted)
+    chosen: list[Any] = list(installed.of_kind("estimator")) if wanted is None else list(wanted)
     made: list[Candidate] = []
     skipped: list[dict[str, str]] = []
     taken: set[str] = set()
@@ -84,7 +84,7 @@ def candidates(
             entry = registry.Entry("estimator", one.name, registry.LOCAL, registry.LOCAL, type(one))
             made.append(Candidate(entry, one))
             continue
-        entry = found.find("estimator", one) if isinstance(one, str) else one
+        entry = installed.find("estimator", one) if isinstance(one, str) else one
         names = set(names_in_specs(entry.cls).values())
         own = {name: value for name, value in parameters.items() if name in names}
         taken |= own.keys()
@@ -390,9 +390,9 @@ def ask(
     try:
         certified = bool(estimator.certifies_against(queries[0].claim))
         for query in queries:
-            found = answer(query, host_generator(stream))
+            estimate = answer(query, host_generator(stream))
             tested = certified and query.claim is not None
-            estimates.append(checked(found, certified=certified, tested=tested))
+            estimates.append(checked(estimate, certified=certified, tested=tested))
     except Exception as raised:  # a plugin's mistake becomes a row of the table
         estimates, error = [], raised
     return EstimatorAnswers(estimates, certified, error, time.perf_counter() - started)
@@ -403,16 +403,16 @@ def _row(
 ) -> dict[str, Any]:
     estimator = candidate.estimator
     stream = Stream(seed, "score", 0, PILOT)
-    found = ask(
+    answers = ask(
         estimator, [query], stream, lambda q, rng: estimator.estimate_scores(scores, q, rng)
     )
     record = p_value = None
-    for estimate in found.estimates:
+    for estimate in answers.estimates:
         notes = _set_aside(estimator)
-        shown = estimate_record(estimate, query, found.certified, estimator.assumption, notes)
-        record, p_value = shown.model_dump(), estimate.p_value if found.certified else None
-    row = {**found.head(candidate), "estimate": record, "p_value": p_value}
-    return {**row, "seconds": found.seconds}
+        stored = estimate_record(estimate, query, answers.certified, estimator.assumption, notes)
+        record, p_value = stored.model_dump(), estimate.p_value if answers.certified else None
+    row = {**answers.head(candidate), "estimate": record, "p_value": p_value}
+    return {**row, "seconds": answers.seconds}
 
 
 def _set_aside(estimator: Estimator) -> tuple[str, ...]:

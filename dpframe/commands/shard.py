@@ -57,12 +57,12 @@ class ShardFile(BaseModel):
 
     def origin(self) -> dict[str, Any]:
         """Return what must be equal in all shards of a run, in words."""
-        found = self.model_dump(include={"spec", "seed", "versions", "plugins"})
+        fields = self.model_dump(include={"spec", "seed", "versions", "plugins"})
         return {
-            "the spec or its overrides": {**found["spec"], "path": ""},
+            "the spec or its overrides": {**fields["spec"], "path": ""},
             "the seed": self.seed,
             "versions": self.versions,
-            "the code of plugins": found["plugins"],
+            "the code of plugins": fields["plugins"],
         }
 
 
@@ -143,12 +143,12 @@ def merge(
 
 
 def _described(loaded: Audit, shard: Shard) -> ShardFile:
-    found = versions()
+    installed = versions()
     return ShardFile(
         shard=list(shard),
         spec=spec_record(loaded.source),
         seed=first_seed(loaded),
-        versions={name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")},
+        versions={name: installed[name] for name in ("dpframe", "jax", "numpy", "scipy")},
         plugins=plugin_records(loaded),
     )
 
@@ -165,12 +165,12 @@ def _write(directory: Path, about: ShardFile) -> None:
 def _read(directory: Path) -> ShardFile:
     """Read the description of a shard; raise OutputError if it is missing or was altered."""
     try:
-        found = json.loads(files.read_folder(directory / NAME))
-        if not isinstance(found, dict):
+        content = json.loads(files.read_folder(directory / NAME))
+        if not isinstance(content, dict):
             raise ValueError
-        if found.pop("digest", None) != digest_of(found):
+        if content.pop("digest", None) != digest_of(content):
             raise OutputError(f"{directory / NAME}: was altered")
-        return ShardFile.model_validate(found)
+        return ShardFile.model_validate(content)
     except OSError:
         raise OutputError(f"{directory}: has no shard; dpframe run --shard makes one") from None
     except (ValueError, RecursionError):

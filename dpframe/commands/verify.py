@@ -84,7 +84,7 @@ def verify(
         OutputError: stored blocks are missing or overlap.
         SpecError: the spec is not the one of the record.
     """
-    record, found = records.load(directory), Verified()
+    record, verified = records.load(directory), Verified()
     loaded = load(spec or Path(record.spec.path), record.spec.overrides)
     if loaded.source.sha256 != record.spec.sha256:
         raise SpecError([f"{loaded.source.path}: not the spec of this record; pass it with --spec"])
@@ -100,40 +100,40 @@ def verify(
         for the_pass in plan.passes:
             kept = checkpoint.read_entries(directory / BLOCKS / checkpoint.file_of(the_pass.stream))
             if not getattr(the_pass.mechanisms[0], "seedable", True):
-                _test(runner, the_pass, share, record, found)
+                _test(runner, the_pass, share, record, verified)
             elif kept and not the_pass.anytime:
                 try:
-                    blocks += _windows(runner, the_pass, kept, Store(Path(sums)), found)
+                    blocks += _windows(runner, the_pass, kept, Store(Path(sums)), verified)
                 except (CellError, checkpoint.MixedProgress) as error:
-                    found.unchecked |= {cell.id: str(error) for cell, _ in the_pass.cells}
+                    verified.unchecked |= {cell.id: str(error) for cell, _ in the_pass.cells}
             else:
                 blocks.append(partial(runner.run_all, [the_pass]))
-        found.blocks = len(blocks)
+        verified.blocks = len(blocks)
         windows = Counter(id(block.args[0]) for block in blocks if block.func is _draw)
         large = [block for block in blocks if _is_large(block, max(windows.values(), default=1))]
         usual = [block for block in blocks if block not in large]
-        found.drawn = min(len(usual), max(1, math.ceil(share * len(blocks))))
-        for draw in [*large, *random.SystemRandom().sample(usual, found.drawn)]:
+        verified.drawn = min(len(usual), max(1, math.ceil(share * len(blocks))))
+        for draw in [*large, *random.SystemRandom().sample(usual, verified.drawn)]:
             draw()
         runner.check_sensitivities()
     cells = [*plan.searches, *(cell for one in plan.passes for cell, _ in one.cells)]
     planned = {cell.id for cell in cells} | runner.results.keys()
-    again = {name: cell for name, cell in runner.results.items() if name not in found.unchecked}
+    again = {name: cell for name, cell in runner.results.items() if name not in verified.unchecked}
     derived = make_record(plan, [again.get(cell.id, cell) for cell in record.cells], 0.0)
-    recorded, here = (
+    recorded, recomputed = (
         {cell.id: cell.model_dump(mode="json") for cell in one.cells} for one in (record, derived)
     )
-    wanted = {name: here.get(name, "planned") for name in planned}
-    found.differences += _differences(recorded, wanted, "cell")
-    found.differences += _differences(record.summary.m, derived.summary.m, "m")
-    found.checked |= again.keys()
-    rest = planned - found.checked - found.unchecked.keys()
-    found.unchecked |= dict.fromkeys(sorted(rest), NOT_CHOSEN)
-    return found
+    expected = {name: recomputed.get(name, "planned") for name in planned}
+    verified.differences += _differences(recorded, expected, "cell")
+    verified.differences += _differences(record.summary.m, derived.summary.m, "m")
+    verified.checked |= again.keys()
+    unchosen = planned - verified.checked - verified.unchecked.keys()
+    verified.unchecked |= dict.fromkeys(sorted(unchosen), NOT_CHOSEN)
+    return verified
 
 
 def _windows(
-    runner: Runner, the_pass: Pass, kept: dict[str, Saved], sums: Store, found: Verified
+    runner: Runner, the_pass: Pass, kept: dict[str, Saved], sums: Store, verified: Verified
 ) -> list[partial[None]]:
     """Estimate a pass from the sum of its windows; return a call for each that redraws it."""
     work = runner.work_on(the_pass)
@@ -147,7 +147,7 @@ def _windows(
         work.add(index, *work.count(index, tail), 0.0)
     runner.estimate(work)
     chunks = {window[1] for key in kept if (window := window_of(key)) is not None}
-    return [partial(_draw, work, one, kept, found) for one in sorted(chunks, key=repr)]
+    return [partial(_draw, work, one, kept, verified) for one in sorted(chunks, key=repr)]
 
 
 def _is_large(block: Any, parts: int) -> bool:
@@ -163,21 +163,21 @@ def _is_large(block: Any, parts: int) -> bool:
     return len(chunks) > 2 * math.ceil(whole / parts)
 
 
-def _draw(work: PassWork, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
+def _draw(work: PassWork, chunks: range, kept: dict[str, Saved], verified: Verified) -> None:
     """Draw a window again, and compare its counts in all cells of its pass."""
     segment = Segment(chunks.start, chunks.stop, work.the_pass.rows)
     try:
         counts: Any = trees.map(np.add, *(work.count(index, segment)[1] for index in (0, 1)))
     except CellError as error:
-        found.unchecked |= {cell.id: str(error) for cell, _ in work.the_pass.cells}
+        verified.unchecked |= {cell.id: str(error) for cell, _ in work.the_pass.cells}
         return
     for cell, place in work.the_pass.cells:
         again = checkpoint.saved(counts, (chunks.stop, chunks.stop), place)
         if kept.get(windowed(work.keys[cell.id], chunks)) != again:
-            found.differences.append(f"{cell.id}: chunks {chunks.start} to {chunks.stop - 1}")
+            verified.differences.append(f"{cell.id}: chunks {chunks.start} to {chunks.stop - 1}")
 
 
-def _test(runner: Runner, the_pass: Pass, share: float, record: Record, found: Verified) -> None:
+def _test(runner: Runner, the_pass: Pass, share: float, record: Record, verified: Verified) -> None:
     """Test decisions of a black box without a seed against fresh ones [Fisher1922]."""
     from scipy.stats import fisher_exact
 
@@ -189,13 +189,15 @@ def _test(runner: Runner, the_pass: Pass, share: float, record: Record, found: V
         again = fresh.results[cell.id]
         fixed = again.statistic.get("name") in ("DecisionCounts", "ThresholdCounts")
         if not fixed or cell.attack.value.learns() or not (again.counts and recorded.get(cell.id)):
-            found.unchecked[cell.id] = NOT_REPEATED
+            verified.unchecked[cell.id] = NOT_REPEATED
             continue
-        found.checked.add(cell.id)
+        verified.checked.add(cell.id)
         for name, few, many in zip(("D", "D′"), again.counts, recorded[cell.id], strict=True):
             p_value = fisher_exact(np.array([few, many])).pvalue
             if p_value <= LEVEL / (2 * len(record.cells)):
-                found.differences.append(f"{cell.id} on {name}: fresh draws give p = {p_value:.2g}")
+                verified.differences.append(
+                    f"{cell.id} on {name}: fresh draws give p = {p_value:.2g}"
+                )
 
 
 def _differences(one: Any, other: Any, at: str) -> Iterator[str]:

@@ -34,12 +34,12 @@ def of_group(group: str) -> list[EntryPoint]:
     """
     with contextlib.suppress(Exception):
         return list(importlib.metadata.entry_points(group=group))
-    found: dict[str, list[EntryPoint]] = {}
+    points_by_name: dict[str, list[EntryPoint]] = {}
     for one in importlib.metadata.distributions():
         with contextlib.suppress(Exception):  # `broken` names it
-            if one.name not in found:  # the first on the path is the one that is imported
-                found[one.name] = list(one.entry_points.select(group=group))
-    return [point for points in found.values() for point in points]
+            if one.name not in points_by_name:  # the first on the path is the one that is imported
+                points_by_name[one.name] = list(one.entry_points.select(group=group))
+    return [point for points in points_by_name.values() for point in points]
 
 
 def origin(point: EntryPoint) -> tuple[str, str]:
@@ -73,7 +73,7 @@ class Broken(NamedTuple):
 
 def broken(group: str) -> list[Broken]:
     """Return the distributions that declare the group, or may declare it, and cannot be read."""
-    found = []
+    unreadable = []
     for one in importlib.metadata.distributions():
         file = FILE
         try:
@@ -87,8 +87,8 @@ def broken(group: str) -> list[Broken]:
             path = str(getattr(one, "_path", "unknown-unknown")).replace("\\", "/")
             name, _, version = path.rpartition("/")[2].rpartition(".")[0].partition("-")
             why = f"{type(error).__name__}: {error}"
-            found.append(Broken(name, version or "unknown", file, why))
-    return found
+            unreadable.append(Broken(name, version or "unknown", file, why))
+    return unreadable
 
 
 def _check(text: str) -> None:

@@ -157,12 +157,12 @@ def bound_to_parent(command: list[str]) -> list[str]:
 
 def descendants(process: int) -> list[int]:
     """Return the numbers of the processes below one, the nearest first."""
-    found = [process]
-    for number in found:  # grows during the loop
+    processes = [process]
+    for number in processes:  # grows during the loop
         for listed in Path("/proc").glob(f"{number}/task/*/children"):
             with contextlib.suppress(OSError):  # it has ended
-                found += map(int, listed.read_text(encoding="ascii").split())
-    return found[1:]
+                processes += map(int, listed.read_text(encoding="ascii").split())
+    return processes[1:]
 
 
 def running(process: int) -> bool:

@@ -43,10 +43,10 @@ def escape(text: str, keep: str = "") -> str:
 def shown(value: object) -> str:
     """Return a value for a message, even if its `repr` fails or is long."""
     try:
-        found = escape(repr(value))
+        text = escape(repr(value))
     except Exception:
         return f"a {type(value).__name__}"
-    return found if len(found) <= _LONGEST_VALUE else f"{found[:_LONGEST_VALUE]}…"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def did_you_mean(known: Iterable[str], wrong: object) -> str:

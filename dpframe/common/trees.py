@@ -149,10 +149,10 @@ def flatten(
     tree: Tree, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], Structure]:
     """Return the leaves and the structure of a tree."""
-    found = None if is_leaf is not None and is_leaf(tree) else _taken_apart(tree)
-    if found is None:
+    node = None if is_leaf is not None and is_leaf(tree) else _taken_apart(tree)
+    if node is None:
         return [tree], _LEAF
-    children, kind, details = found
+    children, kind, details = node
     parts = [flatten(child, is_leaf) for child in children]
     below = [leaf for own, _ in parts for leaf in own]
     return below, Structure(kind, details, tuple(structure for _, structure in parts))
@@ -170,14 +170,14 @@ def structure(tree: Tree) -> Structure:
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """Return the tree of a structure with some leaves; raise ValueError if their number differs."""
-    left = iter(leaves)
+    remaining = iter(leaves)
     try:
-        found = _filled(structure, left)
+        tree = _filled(structure, remaining)
     except StopIteration:
         raise ValueError(f"too few leaves for {structure}") from None
-    if next(left, left) is not left:
+    if next(remaining, remaining) is not remaining:
         raise ValueError(f"too many leaves for {structure}")
-    return found
+    return tree
 
 
 def _filled(structure: Structure, left: Iterator[Any]) -> Any:
@@ -192,17 +192,17 @@ def map(function: Callable[..., Any], tree: Tree, *others: Tree) -> Any:  # noqa
     Raises:
         ValueError: another tree has another structure.
     """
-    found = _taken_apart(tree)
-    if found is None:
+    node = _taken_apart(tree)
+    if node is None:
         return function(tree, *others)
-    children, kind, details = found
-    of = [list(children)]
+    children, kind, details = node
+    columns = [list(children)]
     for other in others:
         beside = _taken_apart(other)
         if beside is None or beside[1:] != (kind, details):
             raise ValueError(f"trees differ: {kind.__name__} and {type(other).__name__}")
-        of.append(list(beside[0]))
-    parts = [map(function, *each) for each in zip(*of, strict=True)]
+        columns.append(list(beside[0]))
+    parts = [map(function, *each) for each in zip(*columns, strict=True)]
     return _put_together(Structure(kind, details), parts)
 
 

@@ -28,37 +28,37 @@ PROMISES = {
 """States of a promise in words, and the verdict whose sign and colour each has."""
 
 
-def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
+def calibration_page(result: dict[str, Any], command: str, day: str) -> str:
     """Return the page in docs/ on a result of `dpframe.calibrate`, its command and its day."""
-    bounds = any(row["certified"] for row in found["rows"])
-    made = [
+    bounds = any(row["certified"] for row in result["rows"])
+    blocks = [
         f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth",
-        _wrapped(f"{conclusion(found)} This page is the output of the command below."),
+        _wrapped(f"{conclusion(result)} This page is the output of the command below."),
         f"<!-- no-run: takes minutes -->\n```sh\n{command}\n```",
-        *map(_wrapped, explanation(found)),
+        *map(_wrapped, explanation(result)),
     ]
-    for one in sections(found):
-        made.append(f"## {one.title.capitalize() if one.explanation else one.title}")
-        made += [_wrapped(one.explanation)] if one.explanation else []
+    for one in sections(result):
+        blocks.append(f"## {one.title.capitalize() if one.explanation else one.title}")
+        blocks += [_wrapped(one.explanation)] if one.explanation else []
         rows = [[*map(str, texts[:-1]), str(texts[-1])[2:]] for texts, _ in one.rows]  # no signs
-        made.append("\n".join(map(_line, [one.heads, ["---"] * len(one.heads), *rows])))
-    made += ["## Result", _wrapped(conclusion(found))]
-    if left := list(failures(found)):
-        made.append("\n".join(f"* {line}" for line in left))
-    environment = found["environment"]
+        blocks.append("\n".join(map(_line, [one.heads, ["---"] * len(one.heads), *rows])))
+    blocks += ["## Result", _wrapped(conclusion(result))]
+    if failed := list(failures(result)):
+        blocks.append("\n".join(f"* {line}" for line in failed))
+    environment = result["environment"]
     versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
-    made.append(f"Seed {found['seed']}; {versions}; {day}.")
-    return "\n\n".join(made) + "\n"
+    blocks.append(f"Seed {result['seed']}; {versions}; {day}.")
+    return "\n\n".join(blocks) + "\n"
 
 
-def parts(found: dict[str, Any]) -> Iterator[Part]:
+def parts(result: dict[str, Any]) -> Iterator[Part]:
     """Describe the result: how to read the tables, the tables, and the conclusion."""
-    yield Line(f"{found['audit']['name']} · {quantity(found['repeats'])} repeats", "bold")
-    yield from (Line(text, "dim") for text in explanation(found))
-    yield from sections(found)
-    yield from (Line(f"– {text}") for text in failures(found))
-    grave = found["summary"]["broken"] or found["summary"]["failed"]
-    yield Line(conclusion(found), "violated" if grave else "bold")
+    yield Line(f"{result['audit']['name']} · {quantity(result['repeats'])} repeats", "bold")
+    yield from (Line(text, "dim") for text in explanation(result))
+    yield from sections(result)
+    yield from (Line(f"– {text}") for text in failures(result))
+    grave = result["summary"]["broken"] or result["summary"]["failed"]
+    yield Line(conclusion(result), "violated" if grave else "bold")
 
 
 def _wrapped(text: str) -> str:
@@ -70,10 +70,10 @@ def _line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
 
-def explanation(found: dict[str, Any]) -> Iterator[str]:
+def explanation(result: dict[str, Any]) -> Iterator[str]:
     """Explain how to read the tables."""
-    repeats = quantity(found["repeats"])
-    before = max((max(row["fit"], row["pilot"]) for row in found["rows"]), default=0)
+    repeats = quantity(result["repeats"])
+    before = max((max(row["fit"], row["pilot"]) for row in result["rows"]), default=0)
     more = "."
     if before:
         more = (
@@ -86,23 +86,23 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         "*Above the truth* is the share of audits whose bound exceeded the true ε, with an "
-        f"interval; all intervals hold simultaneously with {percent(found['interval_confidence'])} "
-        "confidence. *Typical* is the mean bound (⌀), or the median estimate (~) of an estimator "
-        "that does not certify."
+        "interval; all intervals hold simultaneously with "
+        f"{percent(result['interval_confidence'])} confidence. *Typical* is the mean bound (⌀), or "
+        "the median estimate (~) of an estimator that does not certify."
     )
-    levels = sorted({row["confidence"] for row in found["rows"]})
-    alarms = {row["alarm"] for row in found["rows"] if row["alarm"] is not None}
+    levels = sorted({row["confidence"] for row in result["rows"]})
+    alarms = {row["alarm"] for row in result["rows"] if row["alarm"] is not None}
     if alarms:
         most = max(alarms)
         text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
         yield (
             f"A bound may exceed the truth in at most {text} of audits (each bound alone, "
             f"multiplicity none). Its promise counts as broken from {quantity(most)} of "
-            f"{repeats} audits on ({100 * most / found['repeats']:.3g} %). If all promises are "
+            f"{repeats} audits on ({100 * most / result['repeats']:.3g} %). If all promises are "
             f"kept, the probability of any such line is below "
-            f"{100 * (1 - found['interval_confidence']) / 2:.2g} %."
+            f"{100 * (1 - result['interval_confidence']) / 2:.2g} %."
         )
-    if any(row["status"] == "ok" and not row["certified"] for row in found["rows"]):
+    if any(row["status"] == "ok" and not row["certified"] for row in result["rows"]):
         yield (
             "An estimator with the promise *nothing* gives no bound. If it gives an interval, the "
             "table shows how often its lower end exceeded the truth."
@@ -177,9 +177,9 @@ def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> 
     return ReportTable((*columns, "promise"), lines, ("n",), title, text, is_named=False)
 
 
-def sections(found: dict[str, Any]) -> Iterator[ReportTable]:
+def sections(result: dict[str, Any]) -> Iterator[ReportTable]:
     """Return the tables: one for each known truth, and the computed corner."""
-    for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
+    for rows in tables(result["rows"], (*OWN_KEYS, "audit.trials")):
         # By trials, estimators that certify first, the best on top.
         rows.sort(
             key=lambda row: (row["trials"], not row["certified"], -(row["mean_lower"] or 0.0))
@@ -187,7 +187,7 @@ def sections(found: dict[str, Any]) -> Iterator[ReportTable]:
         place = place_of(rows[0], (*OWN_KEYS, "audit.trials"))
         title = [rows[0]["mechanism"]["label"], *settings(place), truth_of(rows[0])]
         yield _section(" · ".join(filter(None, title)), "", LINES, rows)
-    if corners := found["corners"]:
+    if corners := result["corners"]:
         text = (
             "This table is computed without draws, for a mechanism with two outputs at the "
             f"corner of the curve of ε-DP and {quantity(corners[0]['trials'])} draws per "
@@ -203,10 +203,10 @@ def sections(found: dict[str, Any]) -> Iterator[ReportTable]:
 
 def tables(rows: list[ResultRow], own: tuple[str, ...] = OWN_KEYS) -> list[list[ResultRow]]:
     """Sort rows into tables by mechanism and by the swept values that a table shares."""
-    found: dict[str, list[ResultRow]] = {}
+    by_key: dict[str, list[ResultRow]] = {}
     for row in rows:
-        found.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
-    return list(found.values())
+        by_key.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
+    return list(by_key.values())
 
 
 def place_of(row: ResultRow, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
@@ -222,9 +222,9 @@ def truth_of(row: ResultRow) -> str:
     return f"true ε {epsilon} at δ = {setting(row['delta'])}"
 
 
-def conclusion(found: dict[str, Any]) -> str:
+def conclusion(result: dict[str, Any]) -> str:
     """State the result and its limits."""
-    summary = found["summary"]
+    summary = result["summary"]
     parts = [f"Promises kept: {summary['kept']}", f"broken: {summary['broken']}"]
     if summary["promises_nothing"]:
         parts.append(f"lines that promise nothing: {summary['promises_nothing']}")
@@ -236,17 +236,17 @@ def conclusion(found: dict[str, Any]) -> str:
     )
 
 
-def failures(found: dict[str, Any]) -> Iterator[str]:
+def failures(result: dict[str, Any]) -> Iterator[str]:
     """List the lines that could not be run, and the reasons for skipped combinations."""
-    for row in found["rows"]:
+    for row in result["rows"]:
         if row["status"] == "failed":
             yield f"{row['mechanism']['label']} · {_name(row)}: failed: {row['reason']}"
-    for row in found["corners"]:
+    for row in result["corners"]:
         label = f"{row['estimator']['label']} of a {row['reads']}, at the corner"
         yield from (f"{label}: {mistake}" for mistake in row["mistakes"])
         if row["reason"] is not None:
             yield f"{label}: not computed: {row['reason']}"
-    yield from left_out(found["skipped"])
+    yield from left_out(result["skipped"])
 
 
 def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
@@ -258,25 +258,25 @@ def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
 # The result of `dpframe compare`: certified bounds, the largest on top, and then estimates.
 
 
-def comparison_parts(found: dict[str, Any]) -> Iterator[Part]:
+def comparison_parts(result: dict[str, Any]) -> Iterator[Part]:
     """Describe the result: a table for each mechanism and setting.
 
     If each has a single line, because there is one attack and one estimator, they share a table.
     """
-    assumptions, audit = Assumptions(), found["audit"]
+    assumptions, audit = Assumptions(), result["audit"]
     alone = f"each bound alone at {percent(audit['confidence'])} (multiplicity none)"
     yield Line(f"{audit['name']} · {alone} · ε in nats", "bold")
-    every = tables([row for row in found["rows"] if row["status"] == "ok"])
-    if len(every) > 1 and all(len(rows) == 1 for rows in every):
-        named = [(f"{_comparison_title(row)} · {row_name(row)}", row) for (row,) in every]
+    ranked = tables([row for row in result["rows"] if row["status"] == "ok"])
+    if len(ranked) > 1 and all(len(rows) == 1 for rows in ranked):
+        named = [(f"{_comparison_title(row)} · {row_name(row)}", row) for (row,) in ranked]
         yield _comparison_table("mechanism", named, assumptions)
     else:
-        for rows in every:
+        for rows in ranked:
             named = [(row_name(row), row) for row in rows]
-            made = _comparison_table("attack · estimator", named, assumptions)
-            yield made._replace(title=_comparison_title(rows[0]))
+            table = _comparison_table("attack · estimator", named, assumptions)
+            yield table._replace(title=_comparison_title(rows[0]))
     yield from assumptions.lines()
-    yield from _comparison_remarks(found)
+    yield from _comparison_remarks(result)
 
 
 def _comparison_title(row: ResultRow) -> str:
@@ -304,8 +304,8 @@ def _comparison_table(
     return ReportTable(heads, lines, right=("of true ε", "draws", "time"))
 
 
-def _comparison_remarks(found: dict[str, Any]) -> Iterator[Line]:
-    rows: list[ResultRow] = found["rows"]
+def _comparison_remarks(result: dict[str, Any]) -> Iterator[Line]:
+    rows: list[ResultRow] = result["rows"]
     if any(row["repeats"] > 1 for row in rows):
         yield Line(
             "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is not a bound."
@@ -325,4 +325,4 @@ def _comparison_remarks(found: dict[str, Any]) -> Iterator[Line]:
         if row["reason"] is not None:
             name = " · ".join(row[part]["label"] for part in ("mechanism", "attack", "estimator"))
             yield Line(f"{SYMBOL['failed']} {name}: failed: {row['reason']}", "failed")
-    yield from (Line(f"– {reason}") for reason in left_out(found["skipped"]))
+    yield from (Line(f"– {reason}") for reason in left_out(result["skipped"]))

@@ -49,25 +49,25 @@ def report(
         OutputError: no report has this suffix, a library is missing, or the file cannot be
             written.
     """
-    found = store.subject(record)
+    loaded = store.subject(record)
     if path is None:
-        return Report(report_as(".html", found))
-    write(found, Path(path))
+        return Report(report_as(".html", loaded))
+    write(loaded, Path(path))
     return None
 
 
-def report_as(suffix: str, record: Record | Mapping[str, Any], asked: str = "") -> str:
+def report_as(suffix: str, record: Record | Mapping[str, Any], prefix: str = "") -> str:
     """Return a report of a run, or of scores made elsewhere, as text.
 
     The suffix is that of a built-in format or of a plugin's. Raises OutputError if there is no such
-    report; its message begins with `asked`.
+    report; its message begins with `prefix`.
     """
     if isinstance(record, Mapping):
         return scores_document(record, suffix)
-    return _writer(suffix, asked or f"a report as {suffix}")(record)
+    return _writer(suffix, prefix or f"a report as {suffix}")(record)
 
 
-def scores_document(found: Mapping[str, Any], suffix: str) -> str:
+def scores_document(answer: Mapping[str, Any], suffix: str) -> str:
     """Return the answer about scores, or its JSON, as the text of an HTML, Markdown or CSV file.
 
     Raises OutputError if there is no such report of scores, DpframeError if it is not such an
@@ -76,12 +76,12 @@ def scores_document(found: Mapping[str, Any], suffix: str) -> str:
     _check_suffix(suffix)
     try:
         if suffix.lower() == ".csv":
-            return scores.as_csv(found)
+            return scores.as_csv(answer)
         if suffix.lower() == ".md":
-            return markdown.document_of(scores.parts(found, remarks=True, every=True))
+            return markdown.document_of(scores.parts(answer, remarks=True, every=True))
         from dpframe.report.html import scores_page  # jinja2 takes long to import
 
-        return scores_page(found)
+        return scores_page(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
 
@@ -115,7 +115,7 @@ def write(record: Record | Mapping[str, Any], path: Path) -> None:
         raise _refused(path, error) from error
 
 
-def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
+def _writer(suffix: str, prefix: str) -> Callable[[Record], str]:
     """Return the writer of reports with a suffix; plugins are loaded only if no built-in fits."""
     formats: dict[str, Any] = dict(dpframe_reports())
     if suffix.lower() not in formats:
@@ -125,9 +125,13 @@ def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
     if suffix.lower() not in formats:
         *first, last = formats
         known = f"{', '.join(first)} or {last}"
-        raise OutputError(f"{asked}: which report? Its suffix must be one of {known}")
-    found = formats[suffix.lower()]
-    module = importlib.import_module(found) if isinstance(found, str) else found
+        raise OutputError(f"{prefix}: which report? Its suffix must be one of {known}")
+    writer_or_module = formats[suffix.lower()]
+    module = (
+        importlib.import_module(writer_or_module)
+        if isinstance(writer_or_module, str)
+        else writer_or_module
+    )
     writer: Callable[[Record], str] = module.document
     return writer
 
@@ -166,21 +170,21 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
     `line` returns the line of the spec that names a mechanism, by its label. The last of at most
     `MOST` annotations counts those that are left out.
     """
-    found = [
+    alarming = [
         (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)
         for cell, name, (kind, message) in outcomes(record)
         if kind in (OutcomeKind.BROKEN, OutcomeKind.FAILED)
     ]
     if not record.cells:
-        found.append(("", record.audit.name, "no cell was run, so nothing was tested"))
-    shown = found if len(found) <= MOST else found[: MOST - 1]
+        alarming.append(("", record.audit.name, "no cell was run, so nothing was tested"))
+    shown = alarming if len(alarming) <= MOST else alarming[: MOST - 1]
     for label, title, message in shown:
         yield _annotation(file, line(label), title, message)
-    if rest := found[len(shown) :]:
+    if rest := alarming[len(shown) :]:
         labels = Counter(label for label, _, _ in rest)
-        of = ", ".join(f"{number} of {label}" for label, number in labels.most_common(5))
+        counts = ", ".join(f"{number} of {label}" for label, number in labels.most_common(5))
         more = f", and {len(labels) - 5} other mechanisms" if len(labels) > 5 else ""
-        text = f"{len(rest)} more cells: {of}{more}"
+        text = f"{len(rest)} more cells: {counts}{more}"
         yield _annotation(file, None, f"and {len(rest)} more", text)
 
 

@@ -69,22 +69,22 @@ class Changes(NamedTuple):
 
 def changes(old: Record, new: Record) -> Changes:
     """Compare an earlier record with a later one."""
-    found = match(old.cells, new.cells)
-    comparable = {pair.new.id for pair in found.both if _comparable(pair)}
+    matches = match(old.cells, new.cells)
+    comparable = {pair.new.id for pair in matches.both if _comparable(pair)}
     before, after = _settings(old), _settings(new)
     return Changes(
         verdicts=[
             (pair, why)
-            for pair, why in ((pair, worse(pair)) for pair in found.both)
+            for pair, why in ((pair, worse(pair)) for pair in matches.both)
             if why or state(pair.old) != state(pair.new)
         ],
-        claims=[pair for pair in found.both if not _same_claim(pair.old.claim, pair.new.claim)],
+        claims=[pair for pair in matches.both if not _same_claim(pair.old.claim, pair.new.claim)],
         bounds=[
             pair
-            for pair in found.both
+            for pair in matches.both
             if (differ(pair, len(comparable)) if pair.new.id in comparable else _apart(pair))
         ],
-        matches=found,
+        matches=matches,
         tested=len(comparable),
         settings={key: (before[key], after[key]) for key in before if before[key] != after[key]},
     )
@@ -145,15 +145,15 @@ def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
 
 
 def _by_content(cells: Iterable[CellRecord]) -> dict[str, list[CellRecord]]:
-    found: dict[str, list[CellRecord]] = {}
+    by_content: dict[str, list[CellRecord]] = {}
     for cell in cells:
-        where: list[ChoiceRecord | PairRecord] = [cell.pair, cell.attack]
+        choices: list[ChoiceRecord | PairRecord] = [cell.pair, cell.attack]
         if cell.is_searched:  # a search chooses pair and attack by its draws
-            where = [cell.search.neighbourhood] if cell.search is not None else []
-        parts = [[part.use, part.params] for part in (cell.mechanism, *where, cell.estimator)]
+            choices = [cell.search.neighbourhood] if cell.search is not None else []
+        parts = [[part.use, part.params] for part in (cell.mechanism, *choices, cell.estimator)]
         content = json.dumps([parts, cell.swept, cell.repeat], sort_keys=True, default=str)
-        found.setdefault(content, []).append(cell)
-    return found
+        by_content.setdefault(content, []).append(cell)
+    return by_content
 
 
 # Differences beyond chance.
@@ -253,26 +253,26 @@ def _same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
+def lines(old: Record, new: Record, changes: Changes) -> Iterator[str]:
     """Describe the differences in words, verdicts that got worse first."""
     yield f"old: {old.audit.name}: {headline(old)}"
     yield f"new: {new.audit.name}: {headline(new)}"
-    if found.settings:
-        turns = ((key, *map(setting, both)) for key, both in found.settings.items())
+    if changes.settings:
+        turns = ((key, *map(setting, both)) for key, both in changes.settings.items())
         yield "asked differently: " + "; ".join(f"{key} {a} → {b}" for key, a, b in turns)
     yield ""
-    both, gone, added = found.matches
-    silent = [cell for cell in gone if cell.verdict is None]
+    both, lost, added = changes.matches
+    silent = [cell for cell in lost if cell.verdict is None]
     lists = {
-        "Verdicts that got worse": [f"{_turn(p)} ({why})" for p, why in found.verdicts if why],
-        "Verdicts of cells that no longer exist": map(_with_verdict, found.lost),
-        "Verdicts that changed otherwise": [_turn(p) for p, why in found.verdicts if not why],
+        "Verdicts that got worse": [f"{_turn(p)} ({why})" for p, why in changes.verdicts if why],
+        "Verdicts of cells that no longer exist": map(_with_verdict, changes.lost),
+        "Verdicts that changed otherwise": [_turn(p) for p, why in changes.verdicts if not why],
         "Claims that changed": [
             f"{cell_name(new)}: {_claim(old.claim)} → {_claim(new.claim)}"
-            for old, new in found.claims
+            for old, new in changes.claims
         ],
         "Bounds that changed beyond noise": [
-            f"{cell_name(new)}: {_bound(old)} → {_bound(new)}" for old, new in found.bounds
+            f"{cell_name(new)}: {_bound(old)} → {_bound(new)}" for old, new in changes.bounds
         ],
         "Cells without a verdict that no longer exist": map(_with_verdict, silent),
         "New cells": map(_with_verdict, added),
@@ -280,34 +280,34 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
             f"{cell_name(p.old)} → {cell_name(p.new)}" for p in both if p.renamed
         ],
     }
-    for title, every in lists.items():
-        if entries := list(every):
+    for title, described in lists.items():
+        if entries := list(described):
             yield f"{title} ({len(entries)}):"
             yield from (f"  {entry}" for entry in entries[:MOST])
             if len(entries) > MOST:
                 yield f"  … and {len(entries) - MOST} more; --json has them all"
             yield ""
     matched = plural(len(both), "cell")
-    if found.worse:
-        yield f"{plural(found.worse, 'verdict')} got worse, of {matched} in both."
-    elif any((found.verdicts, found.claims, found.bounds, gone, added)):
+    if changes.worse:
+        yield f"{plural(changes.worse, 'verdict')} got worse, of {matched} in both."
+    elif any((changes.verdicts, changes.claims, changes.bounds, lost, added)):
         yield f"No verdict got worse, of {matched} in both."
     else:
         yield f"No verdict, claim or bound changed beyond noise, of {matched} in both."
-    if found.tested:
+    if changes.tested:
         yield (
-            f"Noise: counts of {plural(found.tested, 'cell')} were tested against each "
+            f"Noise: counts of {plural(changes.tested, 'cell')} were tested against each "
             f"other; with {percent(1 - LEVEL)} confidence, none of those listed differs "
             "by chance."
         )
-    if rest := len(both) - found.tested:
+    if rest := len(both) - changes.tested:
         yield (
             f"{plural(rest, 'cell')} counted different events from before, or none; they are "
             "listed only if their limits do not overlap."
         )
 
 
-def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
+def as_json(old: Record, new: Record, changes: Changes) -> dict[str, Any]:
     """Return the differences as plain values; floats need not be finite."""
 
     def ids(pair: Match) -> dict[str, Any]:
@@ -321,22 +321,22 @@ def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
         "kind": "diff",
         "old": {"name": old.audit.name, "digest": old.digest},
         "new": {"name": new.audit.name, "digest": new.digest},
-        "settings": {key: {"old": a, "new": b} for key, (a, b) in found.settings.items()},
-        "worse": found.worse,
+        "settings": {key: {"old": a, "new": b} for key, (a, b) in changes.settings.items()},
+        "worse": changes.worse,
         "verdicts": [
             {**turn(pair, state), "worse": why, "reason": pair.new.reason}
-            for pair, why in found.verdicts
+            for pair, why in changes.verdicts
         ],
-        "claims": [turn(pair, lambda c: c.claim and c.claim.epsilon) for pair in found.claims],
+        "claims": [turn(pair, lambda c: c.claim and c.claim.epsilon) for pair in changes.claims],
         "bounds": [
-            turn(pair, lambda c: c.estimate and c.estimate.epsilon_lower) for pair in found.bounds
+            turn(pair, lambda c: c.estimate and c.estimate.epsilon_lower) for pair in changes.bounds
         ],
-        "gone": [{"id": cell.id, "old": state(cell)} for cell in found.matches.gone],
-        "added": [{"id": cell.id, "new": state(cell)} for cell in found.matches.new],
-        "renamed": [ids(pair) for pair in found.matches.both if pair.renamed],
+        "gone": [{"id": cell.id, "old": state(cell)} for cell in changes.matches.gone],
+        "added": [{"id": cell.id, "new": state(cell)} for cell in changes.matches.new],
+        "renamed": [ids(pair) for pair in changes.matches.both if pair.renamed],
         "level": LEVEL,
-        "matched": len(found.matches.both),
-        "tested": found.tested,
+        "matched": len(changes.matches.both),
+        "tested": changes.tested,
     }
 
 

@@ -96,11 +96,11 @@ _meaning, _untried = partial(Finding, Kind.MEANING), partial(Finding, Kind.UNTRI
 
 def findings(record: Record) -> list[Finding]:
     """Return all findings of a record, by kind."""
-    found: dict[Kind, list[Finding]] = {kind: [] for kind in Kind}
+    by_kind: dict[Kind, list[Finding]] = {kind: [] for kind in Kind}
     for about in (_warnings, _reason, _subject, _of_cells, _exact, _events, _meanings, _limits):
         for finding in about(record):
-            found[finding.kind].append(finding)
-    return [finding for every in found.values() for finding in every]
+            by_kind[finding.kind].append(finding)
+    return [finding for of_kind in by_kind.values() for finding in of_kind]
 
 
 def of(record: Record, *kinds: Kind) -> list[Finding]:
@@ -117,9 +117,9 @@ def _warnings(record: Record) -> Iterator[Finding]:
     m = record.summary.m
     if m > 1 and record.audit.multiplicity == "none":
         yield _warning(verdict_text.unadjusted(m, record.audit.confidence))
-    found = verdict_text.expectations(record)
-    if found is not None and (not found.met or found.surprises):
-        yield _warning(" ".join(filter(None, [found.sentence, found.surprises])))
+    expected = verdict_text.expectations(record)
+    if expected is not None and (not expected.met or expected.surprises):
+        yield _warning(" ".join(filter(None, [expected.sentence, expected.surprises])))
 
 
 def _reason(record: Record) -> Iterator[Finding]:
@@ -316,17 +316,17 @@ def _events(record: Record) -> Iterator[Finding]:
 
 
 def _witness(cell: CellRecord, number: int) -> Iterator[str]:
-    found = cell.search
-    assert found is not None
-    at = found.parameters.items() if number <= 1 else ()
+    search = cell.search
+    assert search is not None
+    swept = search.parameters.items() if number <= 1 else ()
     which = f"Witness {number}" if number else "Witness"
-    settings = [f"at {key} = {setting(value)}" for key, value in at]
-    yield from event_in_words(f"{which} against {cell.mechanism.label}", found, settings)
-    given = cell.pair.params
-    if description := given.get("description"):
+    settings = [f"at {key} = {setting(value)}" for key, value in swept]
+    yield from event_in_words(f"{which} against {cell.mechanism.label}", search, settings)
+    params = cell.pair.params
+    if description := params.get("description"):
         yield f"Its datasets: {description}."
-    elif {"d0", "d1"} <= given.keys():
-        one, two = (cut(str(given[key]), LONGEST) for key in ("d0", "d1"))
+    elif {"d0", "d1"} <= params.keys():
+        one, two = (cut(str(params[key]), LONGEST) for key in ("d0", "d1"))
         yield f"Its datasets: D = {one}; D′ = {two}."
 
 
@@ -450,9 +450,9 @@ def mechanisms(record: Record) -> Iterator[MechanismResults]:
     members: dict[str, list[Group]] = {}
     for one in group.groups(record.cells):
         members.setdefault(one.names[0], []).append(one)
-    for label, found in members.items():
-        cells = [cell for one in found for spot in one.spots for cell in spot.cells]
-        yield MechanismResults(label, group.tallies(cells), _worst_of(cells, found))
+    for label, groups in members.items():
+        cells = [cell for one in groups for spot in one.spots for cell in spot.cells]
+        yield MechanismResults(label, group.tallies(cells), _worst_of(cells, groups))
     for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
         if label not in members:
             yield MechanismResults(label, [("failed", "– skipped")], "nothing was tested")
@@ -467,7 +467,7 @@ def mechanism_table(record: Record, most: int | None = None) -> ReportTable:
     return ReportTable(("mechanism", "verdicts", "worst cell"), rows)
 
 
-def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:
+def _worst_of(cells: list[CellRecord], groups: list[Group]) -> str:
     """Describe the worst of the cells that ran; name attack and estimator if they differ."""
     ran = [cell for cell in cells if cell.status == "ok"]
     cell = verdict_text.worst(ran)
@@ -477,11 +477,11 @@ def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:
     if len(ran) > 1 and weight is not None and weight.lower <= 0:
         return "nothing certified in any cell"
     mixed = cell.verdict == "inconclusive" and len({other.verdict for other in ran}) > 1
-    telling = {*group.telling(found), *([1] if cell.is_searched else [])}
+    telling = {*group.telling(groups), *([1] if cell.is_searched else [])}
     by = [part.label for n, part in ((1, cell.attack), (2, cell.estimator)) if n in telling]
-    keys = dict.fromkeys(key for one in found for key in one.keys if key in cell.swept)
+    keys = dict.fromkeys(key for one in groups for key in one.keys if key in cell.swept)
     at = group.settings({key: cell.swept[key] for key in keys}, keys)
-    if any(len(spot.cells) > 1 for one in found for spot in one.spots):
+    if any(len(spot.cells) > 1 for one in groups for spot in one.spots):
         at.append(f"repeat {cell.repeat}")
     return (
         f"{verdict_text.measure(cell)}{', inconclusive' * mixed}"
@@ -518,17 +518,17 @@ def estimators(record: Record) -> Iterator[EstimatorNote]:
     for cell in record.cells:
         members.setdefault(cell.estimator.label, []).append(cell)
     for label, cells in members.items():
-        found = [cell.estimate for cell in cells if cell.estimate is not None]
-        certified = sum(estimate.certified for estimate in found)
-        where = "" if certified == len(found) else f" in {certified} of {len(found)} cells"
+        estimates = [cell.estimate for cell in cells if cell.estimate is not None]
+        certified = sum(estimate.certified for estimate in estimates)
+        where = "" if certified == len(estimates) else f" in {certified} of {len(estimates)} cells"
         promise = f"certifies a lower bound, valid at this number of draws{where}"
         yield EstimatorNote(
             label,
             cells[0].estimator.use,
             promise if certified else "gives an estimate and certifies nothing",
-            "; ".join(dict.fromkeys(e.assumption for e in found)),
+            "; ".join(dict.fromkeys(e.assumption for e in estimates)),
             sources.get(cells[0].estimator.use) or "",
-            _some(sorted(percent(e.confidence) for e in found if e.certified)),
-            _some(sorted(setting(e.delta) for e in found)),
-            _some(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of),
+            _some(sorted(percent(e.confidence) for e in estimates if e.certified)),
+            _some(sorted(setting(e.delta) for e in estimates)),
+            _some(LIMITED[e.epsilon_upper_of] for e in estimates if e.epsilon_upper_of),
         )

@@ -53,8 +53,8 @@ class GridCell:
     def share(self) -> float | None:
         """Certified ÷ claimed ε of the worst replicate; None if one of them is missing."""
         cell = worst(self.done)
-        found = None if cell is None else weight(cell)
-        return None if found is None else found.ratio
+        weighed = None if cell is None else weight(cell)
+        return None if weighed is None else weighed.ratio
 
     @property
     def unexpected(self) -> bool:
@@ -123,7 +123,7 @@ def groups(cells: list[CellRecord]) -> list[Group]:
     members: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell in cells:
         members.setdefault(names(cell), []).append(cell)
-    return [_group(labels, found) for labels, found in members.items()]
+    return [_group(labels, of_labels) for labels, of_labels in members.items()]
 
 
 def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
@@ -180,9 +180,9 @@ def names(cell: CellRecord) -> tuple[str, str, str]:
     return cell.mechanism.label, attack, cell.estimator.label
 
 
-def telling(found: Sequence[Group]) -> list[int]:
+def telling(groups: Sequence[Group]) -> list[int]:
     """Return which of mechanism, attack and estimator distinguish groups; always the mechanism."""
-    return [0, *(part for part in (1, 2) if len({group.names[part] for group in found}) > 1)]
+    return [0, *(part for part in (1, 2) if len({group.names[part] for group in groups}) > 1)]
 
 
 def group_name(group: Group, naming: list[int]) -> str:
@@ -276,10 +276,10 @@ class Map(NamedTuple):
         return [spot for _, row in self.rows for spot in row if spot is not None]
 
 
-def maps(found: Sequence[Group]) -> Iterator[Map]:
+def maps(groups: Sequence[Group]) -> Iterator[Map]:
     """Lay out groups in maps: groups that sweep the same single key share one."""
-    naming = telling(found)
-    if unswept := {one.names: one.spots[0] for one in found if not one.keys}:
+    naming = telling(groups)
+    if unswept := {one.names: one.spots[0] for one in groups if not one.keys}:
         heads = list(dict.fromkeys(name for *_, name in unswept))
         rows = [
             (" · ".join(side), [unswept.get((*side, head)) for head in heads])
@@ -287,7 +287,7 @@ def maps(found: Sequence[Group]) -> Iterator[Map]:
         ]
         yield Map("", "", "estimator", heads, rows)
     bands: dict[str, list[Group]] = {}  # groups that sweep one key over the same values
-    for one in found:
+    for one in groups:
         if len(one.keys) == 1:
             bands.setdefault(same([one.keys, one.axis(one.keys[0])]), []).append(one)
     for first, *others in bands.values():
@@ -295,10 +295,10 @@ def maps(found: Sequence[Group]) -> Iterator[Map]:
         values = first.axis(key)
         rows = []
         for one in (first, *others):
-            at = one.at(key)
-            rows.append((group_name(one, naming), [at.get((same(value),)) for value in values]))
+            spots = one.at(key)
+            rows.append((group_name(one, naming), [spots.get((same(value),)) for value in values]))
         yield Map("", "", short(key, first.swept), list(map(setting, values)), rows)
-    for one in found:
+    for one in groups:
         yield from _grids(one, naming) if len(one.keys) > 1 else ()
 
 

@@ -105,31 +105,31 @@ def page_of(
     return page.render(values, versions=versions, grave=grave) + "\n"
 
 
-def scores_page(found: Mapping[str, Any]) -> str:
+def scores_page(answer: Mapping[str, Any]) -> str:
     """Return a page with the answer about scores made elsewhere."""
-    versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
+    versions = ", ".join(f"{name} {answer['environment'][name]}" for name in ("dpframe", "numpy"))
     return page_of(
         "Scores made elsewhere",
-        scores.parts(found, remarks=True, every=True),
-        figure("draw_scores", found),
-        f"Seed {found['seed']}; {versions}",
-        grave=bool(found["refuted"]),
+        scores.parts(answer, remarks=True, every=True),
+        figure("draw_scores", answer),
+        f"Seed {answer['seed']}; {versions}",
+        grave=bool(answer["refuted"]),
     )
 
 
-def scores_fragment(found: Mapping[str, Any]) -> str:
+def scores_fragment(answer: Mapping[str, Any]) -> str:
     """Return what `dpframe score` prints as an element, for a notebook."""
-    shown = {"parts": list(scores.parts(found)), "grave": found["refuted"]}
-    return environment().get_template("parts.html").render(shown)
+    context = {"parts": list(scores.parts(answer)), "grave": answer["refuted"]}
+    return environment().get_template("parts.html").render(context)
 
 
-def figure(draw: str, found: Any) -> tuple[Markup, str]:
+def figure(draw: str, subject: Any) -> tuple[Markup, str]:
     """Draw something as an element, and return its caption; without matplotlib the error."""
     try:
         from dpframe.report import figures
         from dpframe.report.figures.drawing import inline
 
-        picture = getattr(figures, draw)(found)
+        picture = getattr(figures, draw)(subject)
         return Markup(inline(picture)), picture.caption or ""
     except (DpframeError, ImportError) as error:
         return Markup(""), str(error)
@@ -276,7 +276,7 @@ def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict
     """
     shown: list[dict[str, Any]] = []
     room, left = MOST_PLACES, 0
-    for one in maps([found for found in group.groups(cells) if found.keys]):
+    for one in maps([swept for swept in group.groups(cells) if swept.keys]):
         room -= len(one.spots)
         if room < 0:
             left += 1
@@ -333,11 +333,11 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         from dpframe.report import figures
         from dpframe.report.figures.drawing import inline
 
-        found = [kind for kind, reason in figures.kinds(record).items() if reason is None]
+        kinds = [kind for kind, reason in figures.kinds(record).items() if reason is None]
     except (DpframeError, ImportError) as error:
         return [], [f"No figures: {error}"]
     shown, notes, room = [], [], MOST_BYTES
-    for kind in found:
+    for kind in kinds:
         if kind in LEFT_OUT:
             continue
         try:

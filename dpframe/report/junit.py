@@ -28,11 +28,11 @@ FACTS = ("Claimed", "Empirical", "Certified", "Assumes", "p-value", "Id")
 
 def document(record: Record) -> str:
     """Return the whole file, in the elements and attributes that Jenkins and others read."""
-    found = list(outcomes(record))
-    kinds = Counter(one.kind for _, _, one in found)
+    results = list(outcomes(record))
+    kinds = Counter(one.kind for _, _, one in results)
     totals = {
         "name": _text(record.audit.name),
-        "tests": str(len(found) + (not record.cells)),
+        "tests": str(len(results) + (not record.cells)),
         "failures": str(kinds[OutcomeKind.FAILED]),
         "errors": str(kinds[OutcomeKind.BROKEN] + (not record.cells)),
         "time": f"{record.summary.seconds:.3f}",
@@ -41,7 +41,7 @@ def document(record: Record) -> str:
     suite = ElementTree.SubElement(root, "testsuite", totals)
     suite.set("skipped", str(kinds[OutcomeKind.UNDECIDED]))
     properties = ElementTree.SubElement(suite, "properties")
-    given = {
+    values = {
         "spec": record.spec.path or "no file",
         "spec sha256": record.spec.sha256,
         "seed": record.seed,
@@ -50,9 +50,9 @@ def document(record: Record) -> str:
         "exit code": exit_code(record),
         "dpframe": record.environment.dpframe,
     }
-    for name, value in given.items():
+    for name, value in values.items():
         ElementTree.SubElement(properties, "property", name=name, value=_text(str(value)))
-    for cell, name, one in found:
+    for cell, name, one in results:
         suite.append(_case(cell, name, one, totals["name"]))
     if not record.cells:
         nothing = CellOutcome(OutcomeKind.BROKEN, "no cell was run, so nothing was tested")
@@ -65,19 +65,19 @@ def document(record: Record) -> str:
 
 
 def _case(
-    cell: CellRecord | SkipRecord | None, name: str, found: CellOutcome, suite: str
+    cell: CellRecord | SkipRecord | None, name: str, outcome: CellOutcome, suite: str
 ) -> Element:
     """Return a test case of a cell, or of the whole audit if `cell` is None."""
     kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
     if isinstance(cell, CellRecord):
         kind, seconds = state(cell) or "no verdict", cell.seconds
-        known = [f"{name}: {value}" for name, value in facts(cell) if name in FACTS]
-        text = "\n".join([found.message, *known])
+        details = [f"{name}: {value}" for name, value in facts(cell) if name in FACTS]
+        text = "\n".join([outcome.message, *details])
     attributes = {"name": _text(name), "classname": suite, "time": f"{seconds:.3f}"}
     element = ElementTree.Element("testcase", attributes)
-    if tag := ELEMENTS.get(found.kind):
-        problem = ElementTree.SubElement(element, tag, type=kind, message=_text(found.message))
-        if found.kind is not OutcomeKind.UNDECIDED:
+    if tag := ELEMENTS.get(outcome.kind):
+        problem = ElementTree.SubElement(element, tag, type=kind, message=_text(outcome.message))
+        if outcome.kind is not OutcomeKind.UNDECIDED:
             problem.text = _text(text)
     if text:
         _within(element, "system-out", text)

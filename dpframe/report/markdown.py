@@ -69,9 +69,9 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
     if violated:
         yield f"## Violated\n\n{_table(violated, cap)}"
     for kind in (kind for kind in ATTENTION if kind.state == "failed"):
-        if found := list(map(str, of(record, kind))):
-            left = _left_out(len(found) - cap, "reason")
-            yield f"## {kind.title}\n\n{_listed(found[:cap])}{left}"
+        if entries := list(map(str, of(record, kind))):
+            left = _left_out(len(entries) - cap, "reason")
+            yield f"## {kind.title}\n\n{_listed(entries[:cap])}{left}"
 
 
 def _table(cells: Sequence[CellRecord], cap: int) -> str:

@@ -93,13 +93,13 @@ def cell_table(cells: Sequence[CellRecord], most: int) -> ReportTable:
         "attack": list(map(attack_of, cells)),
         "estimator": [cell.estimator.label for cell in cells],
     }
-    different = {part: found for part, found in labels.items() if len(set(found)) > 1}
+    different = {part: names for part, names in labels.items() if len(set(names)) > 1}
     common = [f"{part} {labels[part][0]}" for part in labels if cells and part not in different]
     several = repeated(cells)
     rows = []
     for index, cell in enumerate(cells[:most]):
         texts = [verdict_of(cell), cell.mechanism.label]
-        texts += [found[index] for found in different.values()]
+        texts += [names[index] for names in different.values()]
         texts += [setting(cell.swept[key]) if key in cell.swept else "–" for key in keys]
         rows.append(Row([*texts, *[str(cell.repeat)] * several, *numbers(cell)], state(cell)))
     heads = ["verdict", "mechanism", *different, *(short(key, keys) for key in keys)]

@@ -66,8 +66,8 @@ def is_unexpected(cell: CellRecord) -> bool:
 
 def verdict(cell: CellRecord) -> str:
     """Write the verdict of a cell with its sign, and another sign if it makes a job fail."""
-    found = state(cell)
-    return f"{unexpected(cell)}{SYMBOL[found]} {WORDS[found]}"
+    kind = state(cell)
+    return f"{unexpected(cell)}{SYMBOL[kind]} {WORDS[kind]}"
 
 
 def unexpected(cell: CellRecord) -> str:
@@ -108,21 +108,21 @@ def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
         return CellOutcome(OutcomeKind.FAILED, text)
     if cell.status == "failed":
         return CellOutcome(OutcomeKind.BROKEN, f"could not be run: {reason}")
-    found = WORDS[cell.verdict]
+    description = WORDS[cell.verdict]
     if cell.verdict is None:
         bound = cell.estimate is not None and cell.estimate.certified
-        found += ": nothing is claimed" if bound else ": an estimate, not a bound"
+        description += ": nothing is claimed" if bound else ": an estimate, not a bound"
     elif cell.reason:  # it may begin with the verdict itself
-        found = reason if reason.startswith(found) else f"{found}: {reason}"
+        description = reason if reason.startswith(description) else f"{description}: {reason}"
     if exceeds(cell):
-        found = f"{noise_too_small(cell)}; by its draws: {found}"
+        description = f"{noise_too_small(cell)}; by its draws: {description}"
     if surprising(cell):
-        wanted = f"expected {expected}, found: " if cell.expected else ""
-        return CellOutcome(OutcomeKind.FAILED, f"{wanted}{found}")
+        prefix = f"expected {expected}, found: " if cell.expected else ""
+        return CellOutcome(OutcomeKind.FAILED, f"{prefix}{description}")
     if cell.expected is not None:
-        return CellOutcome(OutcomeKind.PASSED, f"as expected: {found}")
+        return CellOutcome(OutcomeKind.PASSED, f"as expected: {description}")
     decided = cell.verdict == "consistent"
-    return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, found)
+    return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, description)
 
 
 # Certified ε beside claimed ε, and the worst of several cells.
@@ -152,13 +152,13 @@ def weight(cell: CellRecord) -> Weight | None:
     estimate, claim = cell.estimate, cell.claim
     if estimate is None or claim is None or estimate.epsilon_lower is None:
         return None
-    found = Weight(estimate.epsilon_lower, claim.epsilon, None)
-    if cell.basis is not None and found.lower <= found.claimed:
+    plain = Weight(estimate.epsilon_lower, claim.epsilon, None)
+    if cell.basis is not None and plain.lower <= plain.claimed:
         contrast = cell.basis.contrast
         elsewhere = Weight(contrast.lower, contrast.claimed, contrast.delta)
         if math.isfinite(elsewhere.lower) and elsewhere.lower > elsewhere.claimed:
             return elsewhere
-    return found
+    return plain
 
 
 def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
@@ -172,28 +172,28 @@ def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
 
 
 def _gravity(cell: CellRecord) -> tuple[float, ...]:
-    found, estimate = weight(cell), cell.estimate
+    weighed, estimate = weight(cell), cell.estimate
     lower = epsilon = -1.0
     if estimate is not None:
         lower = -1.0 if estimate.epsilon_lower is None else estimate.epsilon_lower
         epsilon = -1.0 if math.isnan(estimate.epsilon) else estimate.epsilon
-    ratio = -1.0 if found is None else found.ratio
+    ratio = -1.0 if weighed is None else weighed.ratio
     return cell.verdict == "violated", ratio, lower, epsilon
 
 
 def measure(cell: CellRecord) -> str:
     """Write the certified bound of a cell, rounded down, and its claim."""
-    estimate, found = cell.estimate, weight(cell)
+    estimate, weighed = cell.estimate, weight(cell)
     if estimate is None:
         return "could not be run"
-    if found is None and estimate.epsilon_lower is None:
+    if weighed is None and estimate.epsilon_lower is None:
         return f"nothing certified; estimated {point(estimate.epsilon)}"
-    if found is None:
+    if weighed is None:
         return f"certified {number_format.lower(estimate.epsilon_lower)}, nothing claimed"
-    lower, claimed = told_apart(found.lower, found.claimed)
-    if found.lower <= 0:  # "certified 0" could be taken for a loss of 0
+    lower, claimed = told_apart(weighed.lower, weighed.claimed)
+    if weighed.lower <= 0:  # "certified 0" could be taken for a loss of 0
         return f"nothing certified, claimed {claimed}"
-    at = "" if found.delta is None else f" at δ = {setting(found.delta)}"
+    at = "" if weighed.delta is None else f" at δ = {setting(weighed.delta)}"
     return f"certified {lower} of claimed {claimed}{at}"
 
 
@@ -263,7 +263,7 @@ def headline(record: Record) -> Headline:
     missing = m - violated - consistent - counts["inconclusive"]
     amounts = {"inconclusive": counts["inconclusive"], "not tested": missing}
     left = [f"{number} {what}" for what, number in amounts.items() if number > 0]
-    met = (found := expectations(record)) is not None and found.met and not found.surprises
+    met = (expected := expectations(record)) is not None and expected.met and not expected.surprises
     others = ""
     if violated:
         answer = f"{violated} of {plural(m, 'claim')} violated"

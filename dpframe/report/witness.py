@@ -59,15 +59,15 @@ def with_finding(cell: CellRecord, number: int) -> CellRecord:
 
     Raises DpframeError if the cell has fewer leaks.
     """
-    found = cell.search.findings if cell.search is not None else []
-    if not 1 <= number <= 1 + len(found):
-        raise DpframeError(f"finding {number}: the cell has {1 + len(found)}")
+    further = cell.search.findings if cell.search is not None else []
+    if not 1 <= number <= 1 + len(further):
+        raise DpframeError(f"finding {number}: the cell has {1 + len(further)}")
     if number == 1 or cell.search is None:
         return cell
-    one = found[number - 2]
-    shown = ("leak", "event", "more_likely", "hits", "trials", "pair_trials", "inside", "outside")
-    search = cell.search.model_copy(update={name: getattr(one, name) for name in shown})
-    changed = {name: getattr(one, name) for name in ("mechanism", "pair", "attack")}
+    finding = further[number - 2]
+    fields = ("leak", "event", "more_likely", "hits", "trials", "pair_trials", "inside", "outside")
+    search = cell.search.model_copy(update={name: getattr(finding, name) for name in fields})
+    changed = {name: getattr(finding, name) for name in ("mechanism", "pair", "attack")}
     return cell.model_copy(update={**changed, "search": search})
 
 
@@ -80,8 +80,8 @@ def next_of(record: Record) -> str:
     searches = [cell.search for cell in cells if cell.search is not None]
     leaks = dict.fromkeys(
         leak
-        for found in searches
-        for leak in (*found.ignored, found.leak, *(one.leak for one in found.findings))
+        for search in searches
+        for leak in (*search.ignored, search.leak, *(one.leak for one in search.findings))
         if leak
     )
     if not leaks:
@@ -103,14 +103,16 @@ def _command(path: str, changes: Iterable[str], files: Iterable[str] = ()) -> st
     return shlex.join(["dpframe", "run", path, *options])
 
 
-def event_in_words(title: str, found: WitnessRecord, details: Sequence[str] = ()) -> Iterator[str]:
+def event_in_words(
+    title: str, witness: WitnessRecord, details: Sequence[str] = ()
+) -> Iterator[str]:
     """Describe an event, with outputs inside and outside it if the record has some."""
     zero, one = (
         f"in {quantity(hits) if hits else 'none'} of {quantity(trials)} draws from {name}"
-        for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
+        for hits, trials, name in zip(witness.hits, witness.trials, ("D", "D′"), strict=True)
     )
-    yield f"{title}: {found.event}, {', '.join([f'{zero} and {one}', *details])}."
-    for place, outputs in (("in", found.inside), ("outside", found.outside)):
+    yield f"{title}: {witness.event}, {', '.join([f'{zero} and {one}', *details])}."
+    for place, outputs in (("in", witness.inside), ("outside", witness.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."
 
@@ -214,8 +216,8 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     lines += needs(cell, record)
     if exceeds(cell):
         lines.append(f"{noise_too_small(cell)}.")
-    if (found := cell.search or cell.event) is not None:
-        lines += event_in_words("Event", found)
+    if (event := cell.search or cell.event) is not None:
+        lines += event_in_words("Event", event)
     # Neither a spec nor an option can name a function of a test or a class of a notebook.
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:
         names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)
@@ -250,37 +252,37 @@ def _asked(cell: CellRecord) -> dict[str, Any]:
     """Return the settings of a black box that differ from their default, as in its table."""
     if (asked := cell.asked) is None:
         return {}
-    seen = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
-    found = {"raises": asked.raises, "limit": asked.limit, "outputs": seen or None}
-    found["constant"] = asked.constant or None
-    return {key: value for key, value in found.items() if value is not None}
+    outputs = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
+    settings = {"raises": asked.raises, "limit": asked.limit, "outputs": outputs or None}
+    settings["constant"] = asked.constant or None
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def _run(cell: CellRecord, record: Record | None) -> dict[str, Any]:
     """Return the [run] table; the witness of a search stops when it is decided."""
-    found = {} if record is None else _drawing(record)
+    settings = {} if record is None else _drawing(record)
     if cell.is_searched:
-        found["stop"] = "decided"
+        settings["stop"] = "decided"
         if cell.asked is not None:  # a slow black box learns from as few draws as it decides by
-            found["fit"] = min(max(cell.trials), MOST_LEARNED)
-    return found
+            settings["fit"] = min(max(cell.trials), MOST_LEARNED)
+    return settings
 
 
 def _drawing(record: Record) -> dict[str, Any]:
     """Return the part of a record's [run] table that decides how draws are made."""
-    found: dict[str, Any] = {}
-    for read in (tomli.loads, json.loads):  # JSON if the spec was no file
+    settings: dict[str, Any] = {}
+    for parse in (tomli.loads, json.loads):  # JSON if the spec was no file
         with contextlib.suppress(ValueError, RecursionError, AttributeError):
-            found = dict(read(record.spec.text).get("run", {}))
+            settings = dict(parse(record.spec.text).get("run", {}))
             break
     for override in record.spec.overrides:
         key, _, value = override.partition("=")
         if key.startswith("run."):
             try:
-                found[key.removeprefix("run.")] = tomli.loads(f"value = {value}")["value"]
+                settings[key.removeprefix("run.")] = tomli.loads(f"value = {value}")["value"]
             except ValueError:  # --set also takes plain text
-                found[key.removeprefix("run.")] = value
-    return {key: found[key] for key in DRAWING_KEYS if key in found}
+                settings[key.removeprefix("run.")] = value
+    return {key: settings[key] for key in DRAWING_KEYS if key in settings}
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

@@ -189,10 +189,10 @@ class _Chooser:
 
     def usual(self, option: str, places: Iterable[int]) -> int | None:
         """Return the only one of the columns with usual titles; None if there is none."""
-        found = list(places)
-        if len(found) > 1:
-            raise self.refuse(option, f"{self._list(found)} are both recognised")
-        return found[0] if found else None
+        usual = list(places)
+        if len(usual) > 1:
+            raise self.refuse(option, f"{self._list(usual)} are both recognised")
+        return usual[0] if usual else None
 
     def _list(self, places: Iterable[int]) -> str:
         return listed([self.name(n) for n in places])
@@ -266,8 +266,8 @@ class _Chooser:
         return score, members
 
     def _classes(self) -> str:
-        found = [n for n, t in enumerate(self.titles) if plain_title(t) in CLASSES]
-        note = f"; {self._list(found)} may be classes or answers" if found else ""
+        classes = [n for n, t in enumerate(self.titles) if plain_title(t) in CLASSES]
+        note = f"; {self._list(classes)} may be classes or answers" if classes else ""
         return _there_are(self.titles) + note
 
     def memberships(self, place: int) -> HostArray:
@@ -363,16 +363,16 @@ def read_scores(path: Path, column: str | None = None, side: bool | None = None)
 def _scores_of(file: _Chooser, place: int, *, named: bool) -> HostArray:
     values = file.table.column(place)
     name = str(file.path) if len(file.titles) == 1 else f"{file.path}: column {file.name(place)}"
-    found = as_scores(values, name)
+    scores = as_scores(values, name)
     if (
         not named
         and len(file.titles) > 1
-        and _counts_rows(found, called=is_score(file.titles[place]))
+        and _counts_rows(scores, called=is_score(file.titles[place]))
     ):
         raise file.refuse(
-            "--column", f"{file.name(place)} numbers the rows, {found[0]:g}, {found[1]:g}, …"
+            "--column", f"{file.name(place)} numbers the rows, {scores[0]:g}, {scores[1]:g}, …"
         )
-    return found
+    return scores
 
 
 def _counts_rows(values: HostArray, *, called: bool) -> bool:

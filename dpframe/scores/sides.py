@@ -47,9 +47,9 @@ class Side(NamedTuple):
         """Return their entries in the record."""
         values = self.values
         lacking = 0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
-        found = {"name": self.name, "scores": len(values), "nan": lacking}
-        found["type"] = str(values.dtype)
-        return {**found, "column": self.column} if self.column else found
+        entries = {"name": self.name, "scores": len(values), "nan": lacking}
+        entries["type"] = str(values.dtype)
+        return {**entries, "column": self.column} if self.column else entries
 
 
 def read_sides(

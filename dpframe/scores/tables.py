@@ -124,8 +124,8 @@ def worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
         values = np.char.decode(values, "latin-1")
     if values.dtype.kind not in "OU" or not len(values):
         return values
-    found = [words.get(str(value).strip().lower()) for value in values.ravel()]
-    return values if None in found else np.array(found, bool).reshape(values.shape)
+    truths = [words.get(str(value).strip().lower()) for value in values.ravel()]
+    return values if None in truths else np.array(truths, bool).reshape(values.shape)
 
 
 # Text files.
@@ -307,24 +307,24 @@ def _jsonl(path: Path, content: bytes | None) -> ScoreTable:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            row = json.loads(line)
         except (ValueError, RecursionError):
             raise ScoresError(f"{path}:{number}: not JSON") from None
-        if not isinstance(found, dict) or not found:
+        if not isinstance(row, dict) or not row:
             raise ScoresError(f"{path}:{number}: not an object, such as {EXAMPLE}")
         if not lines:
-            columns = {title: [] for title in found}
-        _append(found, columns, f"{path}:{number}")
+            columns = {title: [] for title in row}
+        _append(row, columns, f"{path}:{number}")
         lines.append(number)
     return _Listed(path, [*columns], [*columns.values()], lines)
 
 
-def _append(found: dict[str, Any], columns: dict[str, list[Any]], where: str) -> None:
-    if found.keys() != columns.keys():
-        names = listed(sorted(found.keys() ^ columns.keys()))
+def _append(row: dict[str, Any], columns: dict[str, list[Any]], where: str) -> None:
+    if row.keys() != columns.keys():
+        names = listed(sorted(row.keys() ^ columns.keys()))
         raise ScoresError(f"{where}: other keys than above: {names}")
     for title, values in columns.items():
-        values.append(found[title])
+        values.append(row[title])
 
 
 def _json(path: Path, content: bytes | None) -> ScoreTable:
@@ -334,31 +334,31 @@ def _json(path: Path, content: bytes | None) -> ScoreTable:
     except NotReadableError as error:
         raise ScoresError(f"{path}: {error}; write the table as .csv or .jsonl") from None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise ScoresError(f"{path}: not JSON; for an object in each line, call it .jsonl") from None
-    if isinstance(found, dict) and found.keys() >= {"columns", "data"}:  # pandas, orient="split"
-        titles, rows = found["columns"], _by_column(found["data"], path)
+    if isinstance(value, dict) and value.keys() >= {"columns", "data"}:  # pandas, orient="split"
+        titles, rows = value["columns"], _by_column(value["data"], path)
         if not isinstance(titles, list) or len(titles) != len(rows):
             raise ScoresError(f"{path}: columns and data do not fit")
         return _Listed(path, [*map(str, titles)], rows)
-    if isinstance(found, dict):
-        columns = _lists(found, path)
+    if isinstance(value, dict):
+        columns = _lists(value, path)
         return _Listed(path, [*columns], [*columns.values()])
-    if isinstance(found, list) and found and all(isinstance(row, dict) and row for row in found):
-        appended: dict[str, list[Any]] = {title: [] for title in found[0]}
-        for number, row in enumerate(found):
+    if isinstance(value, list) and value and all(isinstance(row, dict) and row for row in value):
+        appended: dict[str, list[Any]] = {title: [] for title in value[0]}
+        for number, row in enumerate(value):
             _append(row, appended, _row(path, number))
         return _Listed(path, [*appended], [*appended.values()])
-    rows = _by_column(found, path)
+    rows = _by_column(value, path)
     return _Listed(path, [""] * len(rows), rows)
 
 
-def _lists(found: dict[str, Any], path: Path) -> dict[str, Sequence[Any]]:
+def _lists(table: dict[str, Any], path: Path) -> dict[str, Sequence[Any]]:
     """Return the columns of an object of lists, or of objects as pandas writes them."""
     columns = {
         title: list(values.values()) if isinstance(values, dict) else values
-        for title, values in found.items()
+        for title, values in table.items()
     }
     for title, values in columns.items():
         if not isinstance(values, list):
@@ -372,9 +372,9 @@ def _lists(found: dict[str, Any], path: Path) -> dict[str, Sequence[Any]]:
     return columns
 
 
-def _by_column(found: Any, path: Path) -> list[Sequence[Any]]:
+def _by_column(values: Any, path: Path) -> list[Sequence[Any]]:
     """Return the columns of a list of values, or of rows."""
-    rows = found if isinstance(found, list) else [{}]
+    rows = values if isinstance(values, list) else [{}]
     if rows and all(isinstance(row, list) for row in rows):
         if len({len(row) for row in rows}) > 1:
             raise ScoresError(f"{path}: rows of different lengths")
@@ -454,8 +454,8 @@ class _Archive:
             if start + dtype.itemsize * math.prod(shape) != info.file_size:
                 raise ScoresError(f"{self.path}: {title} is damaged: its header names another size")
             with self._entry(archive, info) as file:
-                found = np.lib.format.read_array(file, allow_pickle=False)
-        return worded(found, words)
+                array = np.lib.format.read_array(file, allow_pickle=False)
+        return worded(array, words)
 
     def texts(self, place: int) -> list[str]:
         return [str(value) for value in self.column(place, {}).tolist()]
@@ -482,12 +482,12 @@ def _npy(path: Path, content: bytes | None) -> ScoreTable:
         file.seek(0)
         try:
             if content is None:
-                found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+                array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             else:
                 shape, dtype, start = _header(file)
                 if start + dtype.itemsize * math.prod(shape) != len(content):
                     raise ValueError("its header names another size")
-                found = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+                array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
         except OSError:
             raise
         except Exception as error:  # a header may say anything
@@ -496,11 +496,11 @@ def _npy(path: Path, content: bytes | None) -> ScoreTable:
                 raise ScoresError(f"{path}: holds no scores") from None
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ScoresError(f"{path}: cannot read it: {first}") from error
-    if names := found.dtype.names:
-        return _Arrays(path, list(names), [found[name] for name in names])
-    if found.ndim not in (1, 2):
-        raise ScoresError(f"{path}: columns have shape [n, k]; this has {found.shape}")
-    columns = [found] if found.ndim == 1 else list(found.T)
+    if names := array.dtype.names:
+        return _Arrays(path, list(names), [array[name] for name in names])
+    if array.ndim not in (1, 2):
+        raise ScoresError(f"{path}: columns have shape [n, k]; this has {array.shape}")
+    columns = [array] if array.ndim == 1 else list(array.T)
     return _Arrays(path, [""] * len(columns), columns)
 
 
@@ -549,8 +549,8 @@ def _values_of_parquet(source: Path | bytes) -> int:
     """Return the number of values that a .parquet file says it has; 0 if that is not known."""
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
-        found = parquet.read_metadata(source if isinstance(source, Path) else io.BytesIO(source))
-        return int(found.num_rows) * int(found.num_columns)
+        metadata = parquet.read_metadata(source if isinstance(source, Path) else io.BytesIO(source))
+        return int(metadata.num_rows) * int(metadata.num_columns)
     except Exception:  # pandas says what is wrong
         return 0
 

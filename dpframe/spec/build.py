@@ -114,9 +114,9 @@ def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
     except ValidationError as error:
         for finding in findings(error, tables, "key"):
             document.note(("environments", *finding.path), finding.message, finding.hint)
-    found = wanted_of(read_environments(document.data), document)
+    wanted = wanted_of(read_environments(document.data), document)
     document.raise_noted()
-    return found
+    return wanted
 
 
 def _limited(work: Callable[[], T], seconds: float | None, document: Document) -> T:
@@ -144,7 +144,7 @@ def _check_size(
     members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, document: Document
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
-    sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
+    sizes = [len(of_kind) for kind, of_kind in members.of_kind.items() if kind not in of_pairs]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
@@ -154,16 +154,16 @@ def _check_size(
 
 def wanted_of(tables: Mapping[str, EnvironmentTable], document: Document) -> tuple[Wanted, ...]:
     """Return the environments that a spec describes."""
-    found = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
-    taken: dict[str, str] = {}
-    for one in found:
-        first = taken.setdefault(one.slug.lower(), one.name)
+    environments = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
+    slugs: dict[str, str] = {}
+    for one in environments:
+        first = slugs.setdefault(one.slug.lower(), one.name)
         if first != one.name:
             message = (
                 f"its files would have the same names as those of {first!r}; give it another name"
             )
             document.note(("environments", one.name), message)
-    return tuple(found)
+    return tuple(environments)
 
 
 def environments_in_use(
@@ -175,16 +175,16 @@ def environments_in_use(
     """Find the environments that mechanisms name."""
     described = {one.name: one for one in wanted}
     how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
-    found: dict[str, Environment] = {}
+    in_use: dict[str, Environment] = {}
     for member, of_member in variants.items():
         for name in map(environment_of, of_member.values()):
-            if name is None or name in found:
+            if name is None or name in in_use:
                 continue
             if name in pythons:
                 requirements = described[name].requirements if name in described else ()
-                found[name] = _named(name, pythons[name])._replace(requirements=requirements)
+                in_use[name] = _named(name, pythons[name])._replace(requirements=requirements)
             elif name in described:
-                found[name] = places.found(described[name], how)
+                in_use[name] = places.found(described[name], how)
             else:
                 known = [*described, *pythons]
                 document.note(
@@ -194,10 +194,10 @@ def environments_in_use(
                     f"--python {shlex.quote(name)}=PATH names an interpreter of your own",
                 )
     for name in pythons:
-        if name not in found:
+        if name not in in_use:
             message = "no mechanism runs in an environment of that name"
             document.note((), message, option=f"--python {name}=…")
-    return tuple(found.values())
+    return tuple(in_use.values())
 
 
 # Starting an interpreter is slow, so each is asked only once.

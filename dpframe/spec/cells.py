@@ -173,13 +173,13 @@ class CellGrid:
     def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         key = (member, self._picks(member, index))
         if key not in self._choices:
-            found = self._chosen(member, self._variants[member][key[1]])
+            resolved = self._chosen(member, self._variants[member][key[1]])
             if member in self._neighbourhoods:  # not the first proposed pair identifies the cell
-                entry, first = member.entry, type(found.choice.value).name
-                choice = dataclasses.replace(found.choice, use=first, label=first)
+                entry, first = member.entry, type(resolved.choice.value).name
+                choice = dataclasses.replace(resolved.choice, use=first, label=first)
                 params = self._neighbourhoods[member].params()
-                found = ResolvedPlugin(choice, [entry.distribution, entry.name, params])
-            self._choices[key] = found
+                resolved = ResolvedPlugin(choice, [entry.distribution, entry.name, params])
+            self._choices[key] = resolved
         return self._choices[key]
 
     def _chosen(self, member: Member, value: Any) -> ResolvedPlugin:
@@ -367,8 +367,8 @@ class CellGrid:
                     with at_work(f"parameters of {member}: check", place):
                         varied(mechanism, setting)
         except ValidationError as error:
-            for found in findings(error, {}, "parameter"):
-                self._document.note(place, f"{dotted(found.path) or key}: {found.message}")
+            for finding in findings(error, {}, "parameter"):
+                self._document.note(place, f"{dotted(finding.path) or key}: {finding.message}")
         except (Exception, SystemExit) as error:  # `check` is a plugin's own code
             self._document.note(place, explain(error))
         else:

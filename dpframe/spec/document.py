@@ -375,20 +375,20 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
         noun: the word for a key, "key" or "parameter".
         owner: the owner of the keys, for example " of mechanism 'laplace'".
     """
-    found: dict[tuple[Path, str | None], Mistake] = {}
+    mistakes: dict[tuple[Path, str | None], Mistake] = {}
     unknown: dict[Path, list[str]] = {}
     for details in error.errors(include_url=False):
         finding = _finding(details, value, noun, owner)
-        known = found.setdefault((finding.path, finding.missing), finding)
+        known = mistakes.setdefault((finding.path, finding.missing), finding)
         if known.message != finding.message:  # a mistake for each member of a union
             message = f"{known.message}, or {finding.message}"
-            found[finding.path, finding.missing] = known._replace(message=message)
+            mistakes[finding.path, finding.missing] = known._replace(message=message)
         if finding.unknown:
             unknown.setdefault(finding.path[:-1], []).append(str(finding.path[-1]))
     # A missing `epsilon` and an unknown `epsilom` are one mistake.
     return [
         one
-        for one in found.values()
+        for one in mistakes.values()
         if not (one.missing and closest(unknown.get(one.path, ()), one.missing))
     ]
 

@@ -78,16 +78,16 @@ def read_rules(
 
     def names(key: str, place: Path, value: Any) -> frozenset[Hashable]:
         several = isinstance(value, list)
-        found = value if several else [value]
+        labelled = value if several else [value]
         if key == "pair":
-            found = [n.rpartition("/")[2] if isinstance(n, str) else n for n in found]
-        for position, name in enumerate(found):
+            labelled = [n.rpartition("/")[2] if isinstance(n, str) else n for n in labelled]
+        for position, name in enumerate(labelled):
             known = isinstance(name, str) and name in labels[key]
             if not known and key not in members.broken:
                 at = (*place, position) if several else place
                 message = f"no {key} is called {show(name)}"
                 document.note(at, message, accepts(labels[key], name))
-        return frozenset(map(freeze, found))
+        return frozenset(map(freeze, labelled))
 
     rules = []
     for position, table in sections.expect.items():

@@ -65,16 +65,16 @@ def find_members(sections: Sections, registry: Registry, document: Document) -> 
     }
     tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
     tables["neighbourhood"] = dict(_searches(sections, document))
-    found: dict[str, list[Member]] = {}
+    resolved: dict[str, list[Member]] = {}
     broken = set(sections.broken)
     for kind, of_kind in tables.items():
         members = [_member(path, of_kind[path], kind, registry, document) for path in of_kind]
-        found[kind] = [member for member in members if member]
-        if len(found[kind]) < len(members):
+        resolved[kind] = [member for member in members if member]
+        if len(resolved[kind]) < len(members):
             broken.add(kind)
         if kind != "neighbourhood":
-            _check_labels(found[kind], of_kind, document)
-    return Members(found, frozenset(broken))
+            _check_labels(resolved[kind], of_kind, document)
+    return Members(resolved, frozenset(broken))
 
 
 def _searches(sections: Sections, document: Document) -> Iterator[tuple[Path, SearchTable]]:

@@ -412,6 +412,6 @@ def _list(name: str, owners: list[str], definitions: dict[str, Any]) -> dict[str
         for remark in ("description", "title", "default"):
             described.pop(remark, None)
         apart.setdefault(json.dumps(described, sort_keys=True), key)
-    found = [{"$ref": f"#/$defs/{_pointer(key)}/properties/{name}"} for key in apart.values()]
-    items = found[0] if len(found) == 1 else {"anyOf": found}
+    references = [{"$ref": f"#/$defs/{_pointer(key)}/properties/{name}"} for key in apart.values()]
+    items = references[0] if len(references) == 1 else {"anyOf": references}
     return {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}

@@ -318,19 +318,19 @@ def read_ranges(tables: Mapping[str, Any]) -> list[Range]:
     Raises:
         ValueError: the message is for the user.
     """
-    found = []
+    ranges = []
     for key, _, value in flatten(tables, (), _ENDS):
         if not key.startswith(GROUP) or not key.removeprefix(GROUP):
             raise ValueError(f'{key}: must name a parameter of the mechanism, as in "mechanism.C"')
         if isinstance(value, list):
             if not value:
                 raise ValueError(f"{key}: is an empty list")
-            found.append(Range(key, tuple(map(json.dumps, value))))
+            ranges.append(Range(key, tuple(map(json.dumps, value))))
             continue
-        found.append(_range(key, value))
-    if len({one.key for one in found}) < len(found):
+        ranges.append(_range(key, value))
+    if len({one.key for one in ranges}) < len(ranges):
         raise ValueError("a parameter is there twice")
-    return found
+    return ranges
 
 
 def _range(key: str, value: Any) -> Range:
@@ -350,13 +350,17 @@ def _range(key: str, value: Any) -> Range:
 
 def planned(ranges: Sequence[Range]) -> list[Setting]:
     """Return the first settings: as given, each parameter alone, all together."""
-    found: list[Setting] = [()]
-    most = max((len(one.values) for one in ranges), default=0)
-    for at in range(most):
-        found += [((one.key, one.values[at]),) for one in ranges if at < len(one.values)]
+    settings: list[Setting] = [()]
+    longest = max((len(one.values) for one in ranges), default=0)
+    for position in range(longest):
+        settings += [
+            ((one.key, one.values[position]),) for one in ranges if position < len(one.values)
+        ]
     if len(ranges) > 1:
-        found += [tuple((one.key, one.values[at]) for one in ranges) for at in (0, -1)]
-    return list(dict.fromkeys(found))
+        settings += [
+            tuple((one.key, one.values[position]) for one in ranges) for position in (0, -1)
+        ]
+    return list(dict.fromkeys(settings))
 
 
 def by_chance(

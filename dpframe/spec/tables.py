@@ -95,7 +95,7 @@ def _bytes(path: Path, name: str) -> bytes:
     except FileNotFoundError:
         message = f"{name}: no such file"
         with contextlib.suppress(OSError):
-            names = [found.name for found in path.parent.iterdir() if found.suffix == ".toml"]
+            names = [file.name for file in path.parent.iterdir() if file.suffix == ".toml"]
             if close := closest(names, path.name):
                 message += f"; did you mean {str(path.with_name(close))!r}?"
     except IsADirectoryError:
@@ -103,7 +103,7 @@ def _bytes(path: Path, name: str) -> bytes:
         if (path / "record.json").exists():
             message = f"{name}: is the directory of a run; a spec is a TOML file"
             message += f"\n   to print what it found: dpframe show {name}"
-        elif specs := sorted(found.name for found in path.glob("*.toml")):
+        elif specs := sorted(file.name for file in path.glob("*.toml")):
             message += f"\n   in it: {listed(specs)}"
     except NotReadableError as error:
         message = _record(name) if path.name == "record.json" else f"{name}: {error}"
@@ -235,9 +235,9 @@ def _report(finding: Mistake, document: Document, registry: Registry) -> None:
         table: Any = document.data
         for step in around:
             table = table[step]
-        if key in (found := _misplaced(path[0], table, registry)):
+        if key in (misplaced := _misplaced(path[0], table, registry)):
             use = f"{path[0]} {table['use']!r}"
-            hints.append(f"a parameter of {use}: write params.{key} = {show(found[str(key)])}")
+            hints.append(f"a parameter of {use}: write params.{key} = {show(misplaced[str(key)])}")
         if path == ("run", "verify"):
             hints = ["remove it: `dpframe verify RUN` checks a result by drawing a share again"]
     elif finding.missing and not path:

@@ -95,8 +95,8 @@ def examined(
     subject = instance(plugin)
     if subject.kind == "mechanism":
         on_pair = _on_pair(subject, pair or _datasets(2))
-        found = examine(on_pair.mechanism, plugins.TRIALS) + examine(on_pair, mechanisms.TRIALS)
-        return found if pair else _with_hint(found, "--set pair.use=…")
+        findings = examine(on_pair.mechanism, plugins.TRIALS) + examine(on_pair, mechanisms.TRIALS)
+        return findings if pair else _with_hint(findings, "--set pair.use=…")
     common = examine(subject, plugins.TRIALS)
     if subject.kind == "pair":
         return common + examine(subject, neighbourhoods.OF_PAIRS)
@@ -111,14 +111,14 @@ def examined(
         attacks.AttackOnPair(subject, _on_pair(leak, pair or _datasets(n))) for leak, n in leaks
     ]
     suited = (one for one in on_pairs if one.is_possible())
-    found = common + examine(next(suited, on_pairs[0]), attacks.TRIALS)
+    findings = common + examine(next(suited, on_pairs[0]), attacks.TRIALS)
     named = mechanism and pair
-    return found if named else _with_hint(found, "--set mechanism.use=… --set pair.use=…")
+    return findings if named else _with_hint(findings, "--set mechanism.use=… --set pair.use=…")
 
 
 def _with_hint(findings: list[Finding], options: str) -> list[Finding]:
     """Add to the first broken promise a hint on how to choose the test's mechanism or pair."""
-    broken = [found for found in findings if found.result == "broken"]
+    broken = [finding for finding in findings if finding.result == "broken"]
     hint = f"; if it needs other data, name them: dpframe check --plugin NAME {options}"
     return [
         dataclasses.replace(one, detail=one.detail + hint) if one in broken[:1] else one

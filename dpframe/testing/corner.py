@@ -69,22 +69,22 @@ class Corner:
 
     def mistakes(self, events: int = 1) -> list[str]:
         """Describe every broken promise of the bound, and of the events with the largest shares."""
-        more, found = 1 + PROBABILITY_ROUNDING, []
-        if self.exceedance > self.error * more:
-            found.append(
+        rounding, mistakes = 1 + PROBABILITY_ROUNDING, []
+        if self.exceedance > self.error * rounding:
+            mistakes.append(
                 f"the bound exceeds the truth with probability {self.exceedance:.4g}, but promises "
                 f"at most {self.error:.4g}"
             )
         for number in self.largest[:events]:
             share, own = self.shares[number], self.shares[number] * self.error
-            if self.of_share(number) > own * more:
-                found.append(
+            if self.of_share(number) > own * rounding:
+                mistakes.append(
                     f"the event with {share:.3g} of the error, {own:.4g}, exceeds the truth with "
                     f"probability {self.of_share(number):.4g}"
                 )
-        if self.spent > more:
-            found.append(f"the shares of the error sum to {self.spent:.6g}")
-        return found
+        if self.spent > rounding:
+            mistakes.append(f"the shares of the error sum to {self.spent:.6g}")
+        return mistakes
 
 
 # Draws per dataset at the corner, and the mean number of errors among them: enough that counts are

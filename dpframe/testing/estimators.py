@@ -75,11 +75,11 @@ class ScoredEstimator:
 
     def counts(self, layout: Tree, scores: list[HostArray]) -> Tree:
         """Count scores, int64."""
-        found = zero_of(self.statistic, layout)
+        counts = zero_of(self.statistic, layout)
         for index, part in enumerate(scores):
             update = compiled_update(self.statistic)
-            found = update(layout, found, np.int32(index), *padded(part))
-        return trees.map(lambda leaf: np.asarray(leaf, np.int64), found)
+            counts = update(layout, counts, np.int32(index), *padded(part))
+        return trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
     def ask(
         self, layout: Tree, counts: Tree, n: int, confidence: float = CONFIDENCE, claim: Any = None
@@ -116,8 +116,8 @@ class ScoredEstimator:
         truthful = rng.random(TRIALS_EACH) < 1 / (1 + math.exp(-epsilon))
         scores = np.where(truthful, members, ~members) + rng.random(TRIALS_EACH) / 2
         query = Query((0, 1), 0.0, confidence, claim, 1e-6)
-        found = self.estimator.estimate_canaries(scores, members, query, rng)
-        return self.checked(query, found)
+        estimate = self.estimator.estimate_canaries(scores, members, query, rng)
+        return self.checked(query, estimate)
 
 
 def decisions(rng: np.random.Generator, epsilon: float, n: int) -> list[HostArray]:
@@ -158,8 +158,8 @@ def _total(subject: ScoredEstimator) -> None:
         for pair in ((a, b) for a in ends for b in ends):
             counts = subject.counts(layout, [np.full(n, value) for value in pair])
             for claim in (None, PureDP(1.0)):
-                found = subject.ask(layout, counts, n, claim=claim)
-                lower = found.epsilon_lower or 0.0
+                estimate = subject.ask(layout, counts, n, claim=claim)
+                lower = estimate.epsilon_lower or 0.0
                 assert n or not lower, f"with no draws at all it certifies {lower:.3g}"
     if not subject.decides:
         odd = [np.full(50, value, np.float32) for value in (np.nan, np.inf)]
@@ -185,8 +185,8 @@ def _agrees(subject: ScoredEstimator) -> None:
     _certifying(subject)
     for claimed in (0.1, 0.5, 1.0, 4.0):
         for epsilon in (1.0, LOUD):
-            found = subject.audited(4, epsilon, claim=PureDP(claimed))
-            lower, p = found.epsilon_lower or 0.0, found.p_value or 1.0
+            estimate = subject.audited(4, epsilon, claim=PureDP(claimed))
+            lower, p = estimate.epsilon_lower or 0.0, estimate.p_value or 1.0
             assert lower <= claimed + 1e-6 or p <= (1 - CONFIDENCE) * (1 + 1e-6), (
                 f"the bound {lower:.3g} is above the claim {claimed:g}, and the p-value {p:.3g} "
                 "does not reject it"
@@ -200,12 +200,12 @@ def _most_extreme(subject: ScoredEstimator) -> None:
     layout = subject.layout(rng, LOUD)
     counts = subject.counts(layout, subject.scores(rng, LOUD, TRIALS_EACH))
     most = subject.estimator.extreme(layout, (TRIALS_EACH, TRIALS_EACH))
-    found, loudest = (
+    usual, loudest = (
         subject.ask(layout, of, TRIALS_EACH, claim=PureDP(1.0)) for of in (counts, most)
     )
-    assert (loudest.p_value or 1.0) <= (found.p_value or 1.0) * (1 + 1e-9), (
+    assert (loudest.p_value or 1.0) <= (usual.p_value or 1.0) * (1 + 1e-9), (
         f"extreme gives the p-value {loudest.p_value}, but counts that occurred gave "
-        f"{found.p_value}: no counts may give stronger evidence"
+        f"{usual.p_value}: no counts may give stronger evidence"
     )
 
 
@@ -247,12 +247,12 @@ def _calibrated_exactly(subject: ScoredEstimator) -> None:
             )
         mistakes = corner.mistakes(EVENTS)
         if claim is not None:
-            found = corner.probability(
+            rejected = corner.probability(
                 lambda one: one.p_value is not None and one.p_value <= error,  # noqa: B023
                 error,
             )
-            if found > error * (1 + PROBABILITY_ROUNDING):
-                mistakes.append(f"the p-value rejects it with probability {found:.4g}")
+            if rejected > error * (1 + PROBABILITY_ROUNDING):
+                mistakes.append(f"the p-value rejects it with probability {rejected:.4g}")
         assert not mistakes, (
             f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: "
             f"{'; '.join(mistakes)}: the bound is not valid at the confidence {level}"
@@ -324,8 +324,8 @@ def _anytime(subject: ScoredEstimator) -> None:
             state = subject.estimator.observe(state, layout, counts, query)
             total += size
             query = query._replace(trials=(total, total))
-            found = subject.estimator.conclude(state, layout, query)
-            smallest = min(smallest, found.p_value or 1.0)
+            estimate = subject.estimator.conclude(state, layout, query)
+            smallest = min(smallest, estimate.p_value or 1.0)
         alarms += smallest <= 1 - CONFIDENCE
     assert _chance(alarms, AUDITS) > ERROR / 2, (
         f"{alarms} of {AUDITS} audits of a true claim refute it at {1 - CONFIDENCE:.2g} after some "

@@ -88,26 +88,26 @@ def experiments_of(plans: Sequence[Plan]) -> Experiments:
     The fit and pilot streams are as long as in the spec, but at most as long as the audit's trials.
     A chunk is as small as the number of trials allows, unless the spec gives its size.
     """
-    found = Experiments([], [], [])
+    experiments = Experiments([], [], [])
     for plan in plans:
-        found.skipped.extend(plan.skipped)
-        found.failed.extend(plan.failed)
+        experiments.skipped.extend(plan.skipped)
+        experiments.failed.extend(plan.failed)
         for the_pass in plan.passes:
             variants: dict[int, list[Cell]] = {}
             for cell, place in the_pass.cells:
                 variants.setdefault(place.variant, []).append(cell)
             for cells in variants.values():
-                _add(found, the_pass, cells, plan)
-    return found
+                _add(experiments, the_pass, cells, plan)
+    return experiments
 
 
-def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
+def _add(experiments: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
     """Add the experiment of cells that share a parameter batch."""
     mechanism = cells[0].mechanism.value
     try:
         truth = call_plugin("truth", lambda: mechanism.truth(the_pass.pair))
     except CellError as error:
-        found.failed.extend((cell, str(error)) for cell in cells)
+        experiments.failed.extend((cell, str(error)) for cell in cells)
         return
     parts: list[CalibratedCell] = []
     for cell in cells:
@@ -121,7 +121,7 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
                 "exceed it"
             )
             labels = label, cell.pair.label, cell.attack.label, cell.estimator.label
-            found.skipped.append(Skip(*labels, cell.swept, reason))
+            experiments.skipped.append(Skip(*labels, cell.swept, reason))
             continue
         estimator = cell.estimator.value
         certifies = estimator.certifies_against(cell.claim)
@@ -135,10 +135,10 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
             parts.append(parts[-1]._replace(raw=True))
     if parts:
         run = trace.resolved(plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
-        fit, pilot = (min(asked or 0, the_pass.trials) for asked in (run.fit, run.pilot))
+        fit, pilot = (min(limit or 0, the_pass.trials) for limit in (run.fit, run.pilot))
         small = _small(the_pass, [part.cell for part in parts if not part.raw], plan)
         run = run._replace(fit=fit, pilot=pilot)
-        found.experiments.append(Experiment(small, run, plan.prng, tuple(parts)))
+        experiments.experiments.append(Experiment(small, run, plan.prng, tuple(parts)))
 
 
 def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
@@ -180,14 +180,14 @@ def _repeat(experiment: Experiment, number: int) -> list[Answer]:
         return _answers(experiment.draws(number), experiment.parts)
     except CellError:
         pass  # as the engine does: repeat cell by cell, so that only cells at fault fail
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for cell, _ in experiment.the_pass.cells:
         own = [part for part in experiment.parts if part.cell.id == cell.id]
         try:
-            found += _answers(experiment.draws(number, [cell]), own)
+            answers += _answers(experiment.draws(number, [cell]), own)
         except CellError as error:
-            found += [str(error)] * len(own)
-    return found
+            answers += [str(error)] * len(own)
+    return answers
 
 
 def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
@@ -219,13 +219,13 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
             )
         return estimate.epsilon, bound
 
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for part in parts:
         try:
-            found.append(answer(part))
+            answers.append(answer(part))
         except CellError as error:
-            found.append(str(error))
-    return found
+            answers.append(str(error))
+    return answers
 
 
 def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) -> tuple[Tree, ...]:
@@ -243,10 +243,10 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
         statistics = tuple(scorer.statistic for scorer in scorers)
         call = partial(kernel.count_given, *arguments, statistics=statistics)
         counts = call_plugin("counting", call)
-    found: tuple[Tree, ...] = trees.map(
+    widened: tuple[Tree, ...] = trees.map(
         lambda leaf: np.asarray(leaf, np.int64)[None], tuple(counts)
     )
-    return found
+    return widened
 
 
 REPEATS = 256  # repeats of a block, few enough for smooth progress and equal shares of the cores
@@ -293,8 +293,8 @@ def repeated(
 def _estimates(answers: Sequence[Answer]) -> Estimates:
     """Join the answers of a part; it fails if it failed in one repeat."""
     reason = next((answer for answer in answers if isinstance(answer, str)), None)
-    found = [(math.nan, math.nan)] * len(answers) if reason is not None else answers
-    points, lows = np.array(found, np.float64).T
+    numbers = [(math.nan, math.nan)] * len(answers) if reason is not None else answers
+    points, lows = np.array(numbers, np.float64).T
     return Estimates(points, lows, reason)
 
 

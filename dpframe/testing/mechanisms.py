@@ -184,8 +184,8 @@ def _singly(subject: MechanismOnPair) -> None:
             )[:, 0]
             for index in (0, 1)
         ]
-    for index, found in enumerate(one_by_one):
-        plugins.demand_same_law(found, np.concatenate(subject.calls[index]), "one by one")
+    for index, outputs in enumerate(one_by_one):
+        plugins.demand_same_law(outputs, np.concatenate(subject.calls[index]), "one by one")
 
 
 def _one_trace(subject: MechanismOnPair) -> None:
@@ -218,10 +218,10 @@ def _density(subject: MechanismOnPair) -> None:
     ratios = []
     for chunks in subject.calls:
         outputs = np.concatenate(chunks)
-        found = [np.asarray(log_density(leaves, data, outputs)) for data in subject.data]
-        shapes = {part.shape for part in found}
+        densities = [np.asarray(log_density(leaves, data, outputs)) for data in subject.data]
+        shapes = {part.shape for part in densities}
         assert shapes == {(len(outputs),)}, f"log_density gave {shapes} for {len(outputs)} outputs"
-        ratios.append(found[1] - found[0])
+        ratios.append(densities[1] - densities[0])
     plugins.demand_ratio(*ratios)
 
 

@@ -62,8 +62,8 @@ def _apart(pair: Pair) -> None:
     if not all(np.all(np.isfinite(leaf)) for leaf in trees.leaves((pair.d0, pair.d1))):
         raise LeftOut("D or D′ contains something that is not a number")
     for p in (1.0, 2.0, math.inf):
-        found = pair.distance(p)
-        assert 0 < found < math.inf, f"distance({p:g}) is {found}"
+        distance = pair.distance(p)
+        assert 0 < distance < math.inf, f"distance({p:g}) is {distance}"
 
 
 OF_PAIRS: tuple[Trial, ...] = (
@@ -141,13 +141,13 @@ def _one_shape(subject: ProposedPairs) -> None:
     for pair in subject.pairs:
         problem = untraceable(pair)
         assert problem is None, f"{_cut(pair)}: {problem}"
-    found = {
+    shapes = {
         (trees.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
         for pair in subject.pairs
         for data in (pair.d0, pair.d1)
         for leaves in [[np.asarray(leaf) for leaf in trees.leaves(data)]]
     }
-    assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
+    assert len(shapes) <= 1, f"its pairs differ in shape or type: {_cut(shapes)}"
 
 
 def _once(subject: ProposedPairs) -> None:
@@ -170,9 +170,9 @@ def _written(subject: ProposedPairs) -> None:
 
 
 def _adjacency(subject: ProposedPairs) -> None:
-    for found in (subject.neighbourhood.adjacency, *(pair.adjacency for pair in subject.pairs)):
-        assert isinstance(found, str), f"adjacency is {found!r}, no text"
-        assert found.strip(), "adjacency says under which relation D and D′ are neighbours"
+    for adjacency in (subject.neighbourhood.adjacency, *(pair.adjacency for pair in subject.pairs)):
+        assert isinstance(adjacency, str), f"adjacency is {adjacency!r}, no text"
+        assert adjacency.strip(), "adjacency says under which relation D and D′ are neighbours"
 
 
 def _again(subject: ProposedPairs) -> None:

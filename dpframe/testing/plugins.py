@@ -70,14 +70,14 @@ class NotKeptError(AssertionError):
 
     def __init__(self, what: str, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
-        broken = [found for found in findings if found.result == "broken"]
-        lines = [f"* {found.promise}: {found.detail}" for found in broken]
+        broken = [finding for finding in findings if finding.result == "broken"]
+        lines = [f"* {finding.promise}: {finding.detail}" for finding in broken]
         super().__init__("\n".join([f"{what} breaks {len(broken)} of {len(findings)}:", *lines]))
 
 
 def demand(plugin: Any, findings: list[Finding]) -> list[Finding]:
     """Return the findings, or raise NotKeptError if a promise is broken."""
-    if any(found.result == "broken" for found in findings):
+    if any(finding.result == "broken" for finding in findings):
         raise NotKeptError(f"{plugin.kind} {plugin.name!r}", findings)
     return findings
 
@@ -204,13 +204,13 @@ def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
     """
     described = json_schema(cls)
     properties, definitions = described.get("properties", {}), described.get("$defs", {})
-    found, names = {}, names_in_specs(cls)
+    values, names = {}, names_in_specs(cls)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass by Plugin
         required = field.default is field.default_factory is dataclasses.MISSING
         name = names[field.name]
         if required and name not in given:
-            found[name] = _example(cls, name, properties[name], definitions)
-    return found
+            values[name] = _example(cls, name, properties[name], definitions)
+    return values
 
 
 def _example(cls: type[Plugin], name: str, schema: dict[str, Any], known: dict[str, Any]) -> Any:

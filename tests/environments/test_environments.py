@@ -155,7 +155,7 @@ def test_a_build_that_fails_leaves_nothing(here: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(place, "_run", fail)
     with pytest.raises(DpframeError, match="no"):
-        place.build(ONE, here / "spec.toml", allow_source=False, tell=lambda _: None)
+        place.build(ONE, here / "spec.toml", allow_source=False, progress=lambda _: None)
     assert place.every() == []
 
 
@@ -170,7 +170,7 @@ def test_two_builds_of_one_environment_wait_for_each_other(here: Path) -> None:
             waits.set()
 
     def build() -> None:
-        place.build(ONE, here / "spec.toml", allow_source=False, tell=tell)
+        place.build(ONE, here / "spec.toml", allow_source=False, progress=tell)
 
     other = threading.Thread(target=build)
     with place._alone(ONE.folder, said.append):

@@ -85,15 +85,15 @@ class LongitudinalGRR(Memoised, name="l-grr"):
             of_permanent, self.value(data), self.epsilon, self.k, (n, kept), data.dtype
         ).astype(jnp.int32)
         shape = n, self.reports
-        told = grr(of_reports, permanent, self.epsilon_report, self.k, shape, data.dtype)
-        return jnp.sum(told[:, :, None] == jnp.arange(self.k), axis=1).astype(data.dtype)
+        reports = grr(of_reports, permanent, self.epsilon_report, self.k, shape, data.dtype)
+        return jnp.sum(reports[:, :, None] == jnp.arange(self.k), axis=1).astype(data.dtype)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         if self.mistake == "not-kept":
             # Reports are independent, so the only information is how often each value was reported.
             return jnp.take(outputs, self.value(data), axis=1)
-        found: Array = self._log(self.value(data), outputs, jnp)
-        return found
+        densities: Array = self._log(self.value(data), outputs, jnp)
+        return densities
 
 
 class LongitudinalUnary(Memoised, name="l-ue"):
@@ -151,18 +151,18 @@ class LongitudinalUnary(Memoised, name="l-ue"):
         return jnp.sum(u < jnp.where(bits, p2, q2), axis=1).astype(data.dtype)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        told = jnp.take(outputs, self.value(data), axis=1)
+        ones = jnp.take(outputs, self.value(data), axis=1)
         if self.mistake == "not-kept":
-            return told
+            return ones
         (p1, q1), (p2, q2) = self._rates(jnp)
-        high, low = (told * jnp.log(r) + (self.reports - told) * jnp.log1p(-r) for r in (p2, q2))
+        high, low = (ones * jnp.log(r) + (self.reports - ones) * jnp.log1p(-r) for r in (p2, q2))
         mine, other = (jnp.logaddexp(jnp.log(r) + high, jnp.log1p(-r) + low) for r in (p1, q1))
         return mine - other
 
 
 def _ways(counts: list[int]) -> float:
     """Return the number of orders of reports with these counts."""
-    found = math.factorial(sum(counts))
+    orders = math.factorial(sum(counts))
     for count in counts:
-        found //= math.factorial(count)
-    return float(found)
+        orders //= math.factorial(count)
+    return float(orders)

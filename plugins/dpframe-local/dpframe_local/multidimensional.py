@@ -47,8 +47,8 @@ class Attributes(Mechanism):
         )
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        found: Array = self._log(self.values(data), outputs, jnp)
-        return found
+        densities: Array = self._log(self.values(data), outputs, jnp)
+        return densities
 
     def _log(self, values: Any, outputs: Any, numpy: Any) -> Any:
         """Return the logarithm of the probabilities of outputs [n, d], up to a constant."""
@@ -92,8 +92,8 @@ class Sampled(Attributes, name="smp"):
         of_attribute, of_response = jax.random.split(key)
         chosen = jax.random.randint(of_attribute, (n, 1), 0, data.size)
         shape = n, data.size
-        told = grr(of_response, self.values(data), self.epsilon, self.k, shape, data.dtype)
-        return jnp.where(jnp.arange(data.size) == chosen, told, -1.0).astype(data.dtype)
+        responses = grr(of_response, self.values(data), self.epsilon, self.k, shape, data.dtype)
+        return jnp.where(jnp.arange(data.size) == chosen, responses, -1.0).astype(data.dtype)
 
     def _log(self, values: Any, outputs: Any, numpy: Any) -> Any:
         return self.epsilon * numpy.sum(outputs == values, axis=1)
@@ -131,9 +131,9 @@ class SampledWithFakes(Attributes, name="rs-fd"):
         chosen = jax.random.randint(of_attribute, (n, 1), 0, data.size)
         amplified = self._amplified(data.size, jnp)
         shape = n, data.size
-        told = grr(of_response, self.values(data), amplified, self.k, shape, data.dtype)
+        responses = grr(of_response, self.values(data), amplified, self.k, shape, data.dtype)
         fakes = categorical(of_fakes, jnp.asarray(self._fakes(), data.dtype), n * data.size)
-        return jnp.where(jnp.arange(data.size) == chosen, told, fakes.reshape(shape))
+        return jnp.where(jnp.arange(data.size) == chosen, responses, fakes.reshape(shape))
 
     def _log(self, values: Any, outputs: Any, numpy: Any) -> Any:
         keep, other = grr_rates(self._amplified(values.size, numpy), self.k, numpy)

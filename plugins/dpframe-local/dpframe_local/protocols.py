@@ -223,10 +223,12 @@ class LocalHashing(Protocol):
         of_hash, of_response = jax.random.split(key)
         seeds = jax.random.randint(of_hash, (n,), 0, HASHES).astype(jnp.uint32)
         own = hashed(seeds, self.value(data).astype(jnp.uint32), self.size(), jnp)
-        told = grr(of_response, own.astype(jnp.int32), self.epsilon, self.size(), (n,), data.dtype)
+        response = grr(
+            of_response, own.astype(jnp.int32), self.epsilon, self.size(), (n,), data.dtype
+        )
         # Whole numbers, because the attack rounds floats, and a rounded seed selects another
         # function.
-        return jnp.stack([seeds.astype(jnp.int32), told.astype(jnp.int32)], axis=1)
+        return jnp.stack([seeds.astype(jnp.int32), response.astype(jnp.int32)], axis=1)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         seeds, value = outputs[:, 0].astype(jnp.uint32), self.value(data).astype(jnp.uint32)

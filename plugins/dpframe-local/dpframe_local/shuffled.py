@@ -101,11 +101,11 @@ class ShuffledGRR(Mechanism, name="shuffled-grr"):
     def _ones(self, values: Any) -> Floats:
         """Return the probabilities of 0, 1, … reports of 1."""
         keep, other = (float(rate) for rate in grr_rates(self.epsilon, 2, np))
-        found = np.ones(1)
+        probabilities = np.ones(1)
         for value in values:
             rate = keep if value else other
-            found = np.convolve(found, [1 - rate, rate])
-        return found
+            probabilities = np.convolve(probabilities, [1 - rate, rate])
+        return probabilities
 
     def _values(self, data: Any, numpy: Any) -> Any:
         numbers = numpy.floor(numpy.asarray(data).ravel() + 0.5).astype(numpy.int32)
@@ -116,8 +116,8 @@ class ShuffledGRR(Mechanism, name="shuffled-grr"):
 
         def add(counts: Array, person: tuple[Key, Array]) -> tuple[Array, None]:
             own, value = person
-            told = grr(own, value, self.epsilon, self.k, (n,), data.dtype)
-            return counts + (told[:, None] == jnp.arange(self.k)), None
+            reports = grr(own, value, self.epsilon, self.k, (n,), data.dtype)
+            return counts + (reports[:, None] == jnp.arange(self.k)), None
 
         start = jnp.zeros((n, self.k), jnp.int32)
         counts, _ = jax.lax.scan(add, start, (jax.random.split(key, data.size), values))

@@ -79,25 +79,25 @@ def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool
         return jax.random.bits(jax.random.fold_in(key, count), (2, variants), jnp.uint32)
 
     def step(state: State) -> State:
-        count, words, draws, found, done = state
+        count, words, draws, results, done = state
         after, counted = _step(words, draws, t, s, variance, two_zeros)
         draws = jax.tree.map(lambda x, y: jnp.where(counted, x, y), after, draws)
         new = draws.phase == DONE
-        found = jnp.where(new & (places == done), draws.value, found)
+        results = jnp.where(new & (places == done), draws.value, results)
         draws = draws._replace(phase=jnp.where(new, BEGIN, draws.phase))
         # The words of the next step are made here, or every use would make them again.
-        return count + 1, fresh(count + 1), draws, found, done + new
+        return count + 1, fresh(count + 1), draws, results, done + new
 
     none = jnp.zeros(variants, jnp.int32)
     begun = Draws(none + BEGIN, none + 1, none, none, none, none)
     nothing = jnp.zeros((RESULTS, variants), jnp.int32)
     zero = jnp.zeros((), jnp.int32)
-    *_, found, _ = jax.lax.while_loop(
+    *_, results, _ = jax.lax.while_loop(
         lambda state: jnp.any(state[-1] < RESULTS),
         step,
         (zero, fresh(zero), begun, nothing, none),
     )
-    return found.ravel()[:n]
+    return results.ravel()[:n]
 
 
 def _step(

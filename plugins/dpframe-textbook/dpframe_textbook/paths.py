@@ -44,17 +44,17 @@ class Noises:
         for answer in answers:
             below = law.below((at - answer) / unit)
             further = []
-            for told, left in ends:
-                if told.count(1) >= cutoff:
-                    further.append(((*told, -1), left))
+            for output, probability in ends:
+                if output.count(1) >= cutoff:
+                    further.append(((*output, -1), probability))
                     continue
-                above = left * (1 - below)
+                above = probability * (1 - below)
                 if self.renews:
                     above = above.sum() * density
-                further += [((*told, 0), left * below), ((*told, 1), above)]
+                further += [((*output, 0), probability * below), ((*output, 1), above)]
             ends = further
-        outputs = np.array([told for told, _ in ends], np.float64)
-        return outputs, np.array([left.sum() for _, left in ends])
+        outputs = np.array([output for output, _ in ends], np.float64)
+        return outputs, np.array([probability.sum() for _, probability in ends])
 
     def _density(self, answers: Floats) -> tuple[Floats, Floats]:
         """Return nodes of the threshold's noise, and its probability at each."""

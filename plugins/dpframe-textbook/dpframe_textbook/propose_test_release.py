@@ -40,16 +40,16 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
         of_test, of_release = jax.random.split(key)
         noise = laplace(of_release, (n,), data.dtype)
         if self.mistake == "no-test":
-            told = jnp.ones(n, bool)
+            passes = jnp.ones(n, bool)
             noise = noise * moves[0]
         else:
             # The appended entry is for β ≥ 1, which no change of the median exceeds.
             distance = jnp.argmax(jnp.append(moves > self.beta, True))
             noisy = distance + laplace(of_test, (n,), data.dtype) / self.epsilon
-            told = noisy > -jnp.log(2 * self.delta) / self.epsilon
+            passes = noisy > -jnp.log(2 * self.delta) / self.epsilon
             noise = noise * self.beta
-        released = jnp.where(told, median + noise / self.epsilon, 0.0)
-        return jnp.stack([told.astype(data.dtype), released], axis=1)
+        released = jnp.where(passes, median + noise / self.epsilon, 0.0)
+        return jnp.stack([passes.astype(data.dtype), released], axis=1)
 
 
 def median_moves(values: Array) -> Array:
@@ -64,9 +64,9 @@ def median_moves(values: Array) -> Array:
     size, middle = len(values), len(values) // 2
     padded = jnp.concatenate([jnp.zeros(size + 1), values, jnp.ones(size + 1)])
     centre = middle + size + 1
-    found = []
+    moves = []
     for k in range(size):
         high = padded[centre : centre + k + 2]
         low = padded[centre - k - 1 : centre + 1]
-        found.append(jnp.max(high - low))
-    return jnp.stack(found)
+        moves.append(jnp.max(high - low))
+    return jnp.stack(moves)

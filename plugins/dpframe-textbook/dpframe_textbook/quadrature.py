@@ -79,5 +79,7 @@ def largest_of(answers: Floats, law: Law) -> Floats:
     x, weights = nodes(answers)
     below = law.below(x[None, :] - answers[:, None])
     others = [np.prod(np.delete(below, i, axis=0), axis=0) for i in range(len(answers))]
-    found = zip(answers, others, strict=True)
-    return np.array([np.sum(weights * law.density(x - at) * rest) for at, rest in found])
+    pairs = zip(answers, others, strict=True)
+    return np.array(
+        [np.sum(weights * law.density(x - answer) * others_below) for answer, others_below in pairs]
+    )

@@ -46,10 +46,10 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
         u = uniform(of_person, (n,), data.dtype)
         person = jnp.minimum(jnp.floor(u * data.size), data.size - 1)
         kept = uniform(of_response, (n,), data.dtype) < jax.nn.sigmoid(self.epsilon)
-        asked = bits[person.astype(int)]
-        answer = jnp.where(kept, asked, 1 - asked).astype(data.dtype)
-        told = [person, answer] if self.mistake == "tells-which" else [answer]
-        return jnp.stack(told, axis=1)
+        bit = bits[person.astype(int)]
+        response = jnp.where(kept, bit, 1 - bit).astype(data.dtype)
+        columns = [person, response] if self.mistake == "tells-which" else [response]
+        return jnp.stack(columns, axis=1)
 
 
 class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
@@ -85,11 +85,11 @@ class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
     def probabilities(self, ones: int, size: int) -> Floats:
         """Return the probability of 0, …, m responses of 1, given the number of bits that are 1."""
         keeps = 1 / (1 + np.exp(-self.epsilon))
-        found = np.ones(1)
+        probabilities = np.ones(1)
         for person in range(size):
             rate = keeps if person < ones else 1 - keeps
-            found = np.convolve(found, [1 - rate, rate])
-        return found
+            probabilities = np.convolve(probabilities, [1 - rate, rate])
+        return probabilities
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         bits = _bits(data, jnp)

@@ -79,26 +79,26 @@ def sparse_vector(technique: SparseVector, key: Key, data: Array, n: int) -> Arr
     if technique.query_noise[0]:
         noisy = noisy + query_scale * laplace(of_answers, (size, n), dtype)
     above = _above_renewed(noisy, thresholds) if technique.renews else noisy >= thresholds
-    told = jnp.where(above, noisy if technique.numeric else 1.0, BELOW)
+    outputs = jnp.where(above, noisy if technique.numeric else 1.0, BELOW)
     if technique.stops:
-        told = stop(told, above, technique.cutoff)
-    return told.T
+        outputs = stop(outputs, above, technique.cutoff)
+    return outputs.T
 
 
-def stop(told: Array, above: Array, cutoff: int) -> Array:
+def stop(outputs: Array, above: Array, cutoff: int) -> Array:
     """Overwrite the answers after the last permitted answer above; both have shape [queries, n]."""
     before = jnp.cumsum(above, axis=0) - above
-    return jnp.where(before >= cutoff, STOPPED, told)
+    return jnp.where(before >= cutoff, STOPPED, outputs)
 
 
 def _above_renewed(noisy: Array, thresholds: Array) -> Array:
     """Return the answers above a threshold that changes after each; both [queries, n]."""
-    threshold, found = thresholds[0], []
+    threshold, all_above = thresholds[0], []
     for query, answer in enumerate(noisy):
-        found.append(answer >= threshold)
+        all_above.append(answer >= threshold)
         following = thresholds[min(query + 1, len(thresholds) - 1)]
-        threshold = jnp.where(found[-1], following, threshold)
-    return jnp.stack(found)
+        threshold = jnp.where(all_above[-1], following, threshold)
+    return jnp.stack(all_above)
 
 
 class SparseVector1(SparseVector, name="sparse-vector-1"):

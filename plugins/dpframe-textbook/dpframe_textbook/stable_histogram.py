@@ -32,7 +32,7 @@ class StabilityHistogram(Mechanism, name="stability-histogram"):
     def sample(self, key: Key, data: Array, n: int) -> Array:
         counts = jnp.maximum(jnp.floor(data + 0.5), 0)
         noisy = counts + laplace(key, (n, *data.shape), data.dtype) / self.epsilon
-        told = counts > 0
+        shown = counts > 0
         if self.mistake == "none":
-            told = told & (noisy > 1 - jnp.log(2 * self.delta) / self.epsilon)
-        return jnp.where(told, noisy, 0.0)
+            shown = shown & (noisy > 1 - jnp.log(2 * self.delta) / self.epsilon)
+        return jnp.where(shown, noisy, 0.0)

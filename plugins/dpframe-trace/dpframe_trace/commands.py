@@ -49,7 +49,9 @@ def trace(
     d0 = _read(data)
     called, seeds = _imported(function)
     if neighbour is not None:
-        found = tracing.trace(called, d0, _read(neighbour), epsilon=epsilon, delta=delta, runs=runs)
+        traced = tracing.trace(
+            called, d0, _read(neighbour), epsilon=epsilon, delta=delta, runs=runs
+        )
     elif adjacency not in ("replace", "add-remove", "either"):
         wrong = "" if adjacency is None else f"--adjacency: {adjacency!r} is unknown; "
         raise DpframeError(f"{wrong}give --neighbour FILE, or --adjacency {_RELATIONS}")
@@ -57,7 +59,7 @@ def trace(
         bounds = {"low": low, "high": high}
         entry = {name: value for name, value in bounds.items() if value is not None}
         width = np.shape(d0)[1] if np.ndim(d0) == 2 else 1
-        found = tracing.trace_table(
+        traced = tracing.trace_table(
             called,
             d0,
             adjacency=adjacency,
@@ -69,11 +71,11 @@ def trace(
             **({"beyond": False} if within else {}),
         )
     for file, number, seed in sorted(seeds):
-        found.findings.append(report.seeded(file, number, seed, ""))
-    for line in str(found).split("\n"):
+        traced.findings.append(report.seeded(file, number, seed, ""))
+    for line in str(traced).split("\n"):
         typer.echo("".join(c if c.isprintable() else " " for c in line))
-    if found.exit_code:
-        raise typer.Exit(found.exit_code)
+    if traced.exit_code:
+        raise typer.Exit(traced.exit_code)
 
 
 def _imported(name: str) -> tuple[Any, set[tuple[str, int, str]]]:

@@ -32,7 +32,7 @@ class Losses:
         self,
         runs: tuple[Run, Run],
         words: str,
-        found: Trace,
+        trace: Trace,
         lines: dict[Site, Line],
         laplace: Mapping[Key, tuple[Floats, Floats]],
     ) -> None:
@@ -41,13 +41,13 @@ class Losses:
         Args:
             runs: the runs on D and on D′.
             words: the description of the pair.
-            found: the trace.
+            trace: the trace.
             lines: its lines, by site; new ones are added.
             laplace: sums with Laplace noise made of uniform numbers, and its scales on D and D′.
         """
         self._laplace = laplace
         first, second = (run.tape for run in runs)
-        self.first, self.second, self._words, self.found = first, second, words, found
+        self.first, self.second, self._words, self.trace = first, second, words, trace
         self.released = True
         """True if the output contains every noised value that has a loss, unchanged."""
         self._output = {repr(leaf) for leaf in runs[0].leaves.values()}
@@ -74,7 +74,7 @@ class Losses:
             sums = self._lines.get(site)
             line.followed = sums is not None or (line.followed and line.sensitivity > 0)
             if sums is not None:
-                sums.add_to(line, found.claim[1])
+                sums.add_to(line, trace.claim[1])
 
     def _call(self, call: Call, other: Call) -> None:
         if call.family == "choice":
@@ -133,13 +133,13 @@ class Losses:
         return self._lines.setdefault(call.key.site, _Sums())
 
     def _find(self, kind: str, text: str, call: Call) -> None:
-        self.found.find(Finding(kind, text, *call.key[:2], self._words))
+        self.trace.find(Finding(kind, text, *call.key[:2], self._words))
 
     def _depends(self, text: str, call: Call) -> None:
         """Report parameters that depend on the data, unless untraced noise may explain it."""
         if any(silent(self.first, call) for call in self.first.calls.values()):
             text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps hidden by "
-            self.found.cannot_tell(f"{text}noise that the trace does not follow")
+            self.trace.cannot_tell(f"{text}noise that the trace does not follow")
         else:
             self._find("scale", text, call)
 
@@ -223,20 +223,22 @@ class Losses:
 
     def _declared(self, call: Call, other: Call) -> None:
         """Judge a library's mechanism by the parameters that it was given."""
-        said, sums = call.declared, self._sums(call)
+        declared, sums = call.declared, self._sums(call)
         if call.family == "opendp":
             change = _opendp_distance(call, other)
             sums.moved(math.inf if math.isnan(change) else change, 1)
             loss, square = _opendp_loss(call, change)
             # For other measurements, OpenDP states the largest loss of all pairs at this distance.
-            made = getattr(said["map"], "__opendp_dict__", {}).get("__function__")
-            self._lose(call, loss, square, call.result if made in OPENDP_NOISE else None)
+            function = getattr(declared["map"], "__opendp_dict__", {}).get("__function__")
+            self._lose(call, loss, square, call.result if function in OPENDP_NOISE else None)
             return
         change = _distance(call.law, other.law, 2 if call.family == "normal" else 1)
         sums.moved(math.inf if math.isnan(change) else change, 1)
-        if said != other.declared:
-            name = next((n for n in said if said[n] != other.declared.get(n)), "a parameter")
-            both = said.get(name, math.nan), other.declared.get(name, math.nan)
+        if declared != other.declared:
+            name = next(
+                (n for n in declared if declared[n] != other.declared.get(n)), "a parameter"
+            )
+            both = declared.get(name, math.nan), other.declared.get(name, math.nan)
             self._depends(
                 f"{name} of {call.key.name} depends on the data: {both[0]:.6g} on "
                 f"D, {both[1]:.6g} on D′",
@@ -244,7 +246,7 @@ class Losses:
             )
             self._lose(call, math.inf)
             return
-        most = said.get("sensitivity", math.inf)
+        most = declared.get("sensitivity", math.inf)
         if not change <= most * (1 + TOLERANCE):
             self._find(
                 "declared",
@@ -252,18 +254,18 @@ class Losses:
                 f"noise is scaled for {most:g}",
                 call,
             )
-        if "scale" in said:
-            sums.scales.append(said["scale"])
+        if "scale" in declared:
+            sums.scales.append(declared["scale"])
         if math.isnan(change):
             self._lose(call, math.inf)
-        elif said.get("scale", 0.0) > 0:
-            ratio = change / said["scale"]
+        elif declared.get("scale", 0.0) > 0:
+            ratio = change / declared["scale"]
             normal = call.family == "normal"
             square = ratio**2 if normal else 0.0
             self._lose(call, 0.0 if normal else ratio, square, call.result)
         elif change:
             share = change / most if 0 < most < math.inf else 1.0
-            self._lose(call, said.get("epsilon", math.nan) * share)
+            self._lose(call, declared.get("epsilon", math.nan) * share)
 
 
 class _Sums:
@@ -321,8 +323,8 @@ def laplace_uses(
         [run(call, data, Tape(QUANTILE_NOISE + at)).tape for at in range(QUANTILE_RUNS)]
         for data in (pair.d0, pair.d1)
     ]
-    found = {key: tuple(_laplace_scale(key, tapes_of) for tapes_of in tapes) for key in wanted}
-    return {key: (one, two) for key, (one, two) in found.items() if not np.isnan(one + two).any()}
+    scales = {key: tuple(_laplace_scale(key, tapes_of) for tapes_of in tapes) for key in wanted}
+    return {key: (one, two) for key, (one, two) in scales.items() if not np.isnan(one + two).any()}
 
 
 def _laplace_scale(key: Key, tapes: Sequence[Tape]) -> Floats:
@@ -352,8 +354,8 @@ def _log_ratio(one: Floats, two: Floats) -> float:
     """Return the largest ratio of two lists of probabilities, in logarithms."""
     both = (one > 0) | (two > 0)
     with np.errstate(divide="ignore"):
-        found = np.abs(np.log(one[both]) - np.log(two[both]))
-    return float(found.max(initial=0.0))
+        ratios = np.abs(np.log(one[both]) - np.log(two[both]))
+    return float(ratios.max(initial=0.0))
 
 
 def _opendp_distance(call: Call, other: Call) -> float:

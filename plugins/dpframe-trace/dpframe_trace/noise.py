@@ -251,16 +251,16 @@ class Tape:
     def calls_of(self, draws: Ints) -> list[Call]:
         """Return the calls that made some draws, each once."""
         starts = np.array([call.first for call in self._listed])
-        found = np.searchsorted(starts, np.unique(draws), side="right") - 1
-        return [self._listed[at] for at in dict.fromkeys(found.tolist())]
+        indices = np.searchsorted(starts, np.unique(draws), side="right") - 1
+        return [self._listed[at] for at in dict.fromkeys(indices.tolist())]
 
     def scales(self, draws: Ints) -> Floats:
         """Return the scale that each draw was made with."""
-        found = np.full(draws.shape, UNKNOWN)
+        scales = np.full(draws.shape, UNKNOWN)
         for call in self.calls_of(draws):
             mine = (draws >= call.first) & (draws < call.first + int(np.prod(call.shape)))
-            found[mine] = np.ravel(call.scale)[draws[mine] - call.first]
-        return found
+            scales[mine] = np.ravel(call.scale)[draws[mine] - call.first]
+        return scales
 
     def use(
         self, draws: Ints, factor: Floats, value: Any, result: Any, *, compared: bool = False
@@ -375,17 +375,21 @@ def combine(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str
     out = keywords.pop("out", None)
     result = getattr(ufunc, method)(*map(plain, inputs), **keywords)
     if not noises or not isinstance(result, np.ndarray | np.generic | float | bool):
-        found = result
+        combined = result
     else:
-        found = _followed(ufunc, method, inputs, noises, result)
+        combined = _followed(ufunc, method, inputs, noises, result)
     if out is None:
-        return found
+        return combined
     target = out[0]
-    plain(target)[...] = plain(found)
+    plain(target)[...] = plain(combined)
     if isinstance(target, NoiseArray):
         target.tape = None
-        if isinstance(found, NoiseArray):
-            target.tape, target.draws, target.factor = found.tape, found.draws, found.factor
+        if isinstance(combined, NoiseArray):
+            target.tape, target.draws, target.factor = (
+                combined.tape,
+                combined.draws,
+                combined.factor,
+            )
     return target
 
 
@@ -402,12 +406,12 @@ def _followed(  # noqa: PLR0911  # one for each kind of function
             sign = _ADDS[ufunc]
             signed = factor * sign[0 if first else 1]
             value = np.multiply(sign[1 if first else 0], other) if _is_number(other) else other
-            found = tape.use(draws, signed, value, _as_python(result))
-            shape = np.shape(found)
+            followed = tape.use(draws, signed, value, _as_python(result))
+            shape = np.shape(followed)
             if any(call.family == "uniform" for call in tape.calls_of(draws)):
                 # Other noise is often made of uniform noise, so a sum of it is not released.
-                return wrap(tape, found, _near(draws, shape), np.full(shape, UNKNOWN))
-            return found
+                return wrap(tape, followed, _near(draws, shape), np.full(shape, UNKNOWN))
+            return followed
         if ufunc in _COMPARES:
             return tape.use(draws, factor, other, _as_python(result), compared=True)
         linear = ufunc is np.multiply or (ufunc is np.true_divide and first)
@@ -452,9 +456,9 @@ class FloatNoise(float):
     factor: float
 
     def __new__(cls, value: float, tape: Tape, draws: int, factor: float) -> FloatNoise:
-        found = super().__new__(cls, value)
-        found.tape, found.draws, found.factor = tape, draws, factor
-        return found
+        noise = super().__new__(cls, value)
+        noise.tape, noise.draws, noise.factor = tape, draws, factor
+        return noise
 
     __add__, __radd__ = _binary(np.add), _binary(np.add, swap=True)
     __sub__, __rsub__ = _binary(np.subtract), _binary(np.subtract, swap=True)
@@ -496,10 +500,10 @@ class NoiseArray(np.ndarray[Any, Any]):
         return combine(ufunc, method, inputs, keywords)
 
     def __getitem__(self, at: Any) -> Any:
-        found = plain(self)[at]
+        part = plain(self)[at]
         if self.tape is None:
-            return found
-        return wrap(self.tape, found, self.draws[at], self.factor[at])
+            return part
+        return wrap(self.tape, part, self.draws[at], self.factor[at])
 
     def __setitem__(self, at: Any, value: Any) -> None:
         plain(self)[at] = plain(value)
@@ -511,11 +515,11 @@ class NoiseArray(np.ndarray[Any, Any]):
         return (self[at] for at in range(len(self)))
 
     def _moved(self, name: str, *shape: Any) -> Any:
-        found = getattr(plain(self), name)(*shape)
+        moved = getattr(plain(self), name)(*shape)
         if self.tape is None:
-            return found
+            return moved
         return wrap(
-            self.tape, found, getattr(self.draws, name)(*shape), getattr(self.factor, name)(*shape)
+            self.tape, moved, getattr(self.draws, name)(*shape), getattr(self.factor, name)(*shape)
         )
 
     def reshape(self, *shape: Any, **more: Any) -> Any:

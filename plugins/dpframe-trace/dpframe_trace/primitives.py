@@ -236,15 +236,15 @@ def _standing(original: type, methods: dict[str, Any], init: Callable[..., None]
 def _methods(
     original: type, shifts: dict[str, _Noise], legacy: Callable[[int], Any] | None
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
     for name in dir(original):
         own = getattr(original, name)
         if name.startswith("_") or name in _PLAIN or not callable(own):
             continue
         shift = shifts.get(name)
-        found[name] = _shift(name, shift, own) if shift else _opaque(name, own, legacy)
-    found["choice"] = _choice(original.choice, found["choice"])  # type: ignore[attr-defined]
-    return found
+        methods[name] = _shift(name, shift, own) if shift else _opaque(name, own, legacy)
+    methods["choice"] = _choice(original.choice, methods["choice"])  # type: ignore[attr-defined]
+    return methods
 
 
 def _init_generator(self: Any, bit_generator: Any, known: bool = True) -> None:
@@ -407,9 +407,9 @@ def _mathematical(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def method(*given: Any) -> Any:
-        found = original(*given)
+        result = original(*given)
         one = next((value for value in given if is_noise(value)), None)
-        return found if one is None else wrap(one.tape, found, one.draws, UNKNOWN)
+        return result if one is None else wrap(one.tape, result, one.draws, UNKNOWN)
 
     return method
 
@@ -490,13 +490,13 @@ def _of_opendp(stack: ExitStack) -> None:
             answer = original(self, arg)
         return _answered(on, answer, arg, self)
 
-    def query(self: Any, asked: Any) -> Any:
+    def query(self: Any, question: Any) -> Any:
         on = tape()
         if on is None or not hasattr(self, "asked_about"):
-            return original_query(self, asked)
+            return original_query(self, question)
         with on.within():
-            answer = original_query(self, asked)
-        return _answered(on, answer, self.asked_about, asked)
+            answer = original_query(self, question)
+        return _answered(on, answer, self.asked_about, question)
 
     def _answered(on: Tape, answer: Any, data: Any, measurement: Any) -> Any:
         if isinstance(answer, module.Queryable):  # answers queries about the data, with noise
@@ -594,9 +594,9 @@ def _array(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def array(value: Any, *given: Any, **named: Any) -> Any:
         if tape() is not None and not given and not named:
-            found = listed(value)
-            if found is not value:
-                return found
+            noise = listed(value)
+            if noise is not value:
+                return noise
         return original(value, *given, **named)
 
     return array
@@ -610,9 +610,9 @@ def _put(stack: ExitStack, holder: Any, name: str, new: Any) -> None:
 
 def _new(value: Any, swaps: dict[int, tuple[Any, Any]]) -> Any:
     """Return the replacement of a value, or None."""
-    found = swaps.get(id(value))
-    if found is not None and found[0] is value:
-        return found[1]
+    swap = swaps.get(id(value))
+    if swap is not None and swap[0] is value:
+        return swap[1]
     kind = type(value)
     if kind is _Generator:
         return TracedGenerator(value.bit_generator, known=False)

@@ -97,34 +97,34 @@ def seeded(file: str, line: int, seed: str, pair: str) -> Finding:
     return Finding("seed", text, file, line, pair)
 
 
-def _report(found: Trace) -> Iterator[str]:
-    pairs = "1 pair" if found.pairs == 1 else f"{found.pairs} pairs"
-    noise = "1 noise seed" if found.runs == 1 else f"{found.runs} noise seeds"
+def _report(trace: Trace) -> Iterator[str]:
+    pairs = "1 pair" if trace.pairs == 1 else f"{trace.pairs} pairs"
+    noise = "1 noise seed" if trace.runs == 1 else f"{trace.runs} noise seeds"
     yield f"{pairs} of datasets, {noise} each"
-    for line in found.lines:
+    for line in trace.lines:
         yield ""
         yield f"{Path(line.file).name}:{line.line}  {line.name}, {line.draws} drawn"
         if line.code:
             yield f"    {line.code}"
         yield f"    {_about(line)}"
     yield ""
-    for one in found.findings:
+    for one in trace.findings:
         yield f"FOUND {one.kind}: {one}"
         if one.pair:
             yield f"    first seen on the pair: {one.pair}"
-    for text in found.unknown:
+    for text in trace.unknown:
         yield f"CANNOT TELL: {text}"
-    claimed, delta = found.claim
-    if found.lines:
-        total = "unknown" if math.isnan(found.epsilon) else f"{found.epsilon:.4g}"
+    claimed, delta = trace.claim
+    if trace.lines:
+        total = "unknown" if math.isnan(trace.epsilon) else f"{trace.epsilon:.4g}"
         at = f" at δ = {delta:g}" if delta else ""
         beside = "" if claimed is None else f"; claimed: {claimed:g}"
         yield f"ε of all observed noise, composed: {total}{at}{beside}"
-    if found.findings:
+    if trace.findings:
         yield (
             "A trace compares runs; it proves nothing. Confirm with dpframe.assert_dp on this pair."
         )
-    elif not found.unknown:
+    elif not trace.unknown:
         yield "No findings on these pairs. This says nothing about other data, other noise, "
         yield "or the distribution of the noise itself, and certifies nothing."
 

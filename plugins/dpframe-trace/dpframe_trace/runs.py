@@ -53,13 +53,13 @@ def run(call: Callable[[Any], Any], data: Any, tape: Tape) -> Run:
     with warnings.catch_warnings(), primitives.recording(tape):
         warnings.simplefilter("ignore")
         try:
-            answer: Any = call(data)
+            output: Any = call(data)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             name = Path(place.filename).name
-            answer = Raised(f"raises {type(error).__name__} at {name}:{place.lineno}")
+            output = Raised(f"raises {type(error).__name__} at {name}:{place.lineno}")
     leaves: dict[str, Any] = {}
-    for path, leaf in _leaves(answer, "output", 0):
+    for path, leaf in _leaves(output, "output", 0):
         # Noise that is released alone is noise that was added to 0.
         parts = _leaves(plain(leaf + 0.0), path, 0) if is_noise(leaf) else ((path, leaf),)
         leaves.update(parts)
@@ -138,7 +138,7 @@ def judge_differences(
     pair: Pair,
     runs: tuple[Run, Run],
     covering: set[Key],
-    found: Trace,
+    trace: Trace,
     *,
     outputs: bool = True,
 ) -> None:
@@ -151,7 +151,7 @@ def judge_differences(
         pair: D and D′.
         runs: the runs on D and on D′.
         covering: the calls whose noise hides a change in the data.
-        found: the trace to add findings to.
+        trace: the trace to add findings to.
         outputs: False if only the amounts of noise are to be judged.
     """
     first, second = runs
@@ -162,7 +162,7 @@ def judge_differences(
         return
     tapes = first.tape, second.tape
     loose = frozenset(key for tape in tapes for key in tape.calls if key not in covering)
-    number = _others(tapes, loose, found.claim[0])
+    number = _others(tapes, loose, trace.claim[0])
     others = [
         tuple(
             run(call, data, Tape(OTHER_NOISE + at, first.tape, loose, flip=at == 0))
@@ -189,14 +189,14 @@ def judge_differences(
             )
         ):
             text = f"{one.text}, {words}"
-            found.find(Finding(one.kind, text, one.file, one.line, pair.words))
+            trace.find(Finding(one.kind, text, one.file, one.line, pair.words))
         else:
-            found.cannot_tell(one.doubt)
+            trace.cannot_tell(one.doubt)
 
 
 def _path_differences(first: Run, second: Run) -> list[_Difference]:
     drawn = amounts(first.tape), amounts(second.tape)
-    found = []
+    differences = []
     for site in {**drawn[0], **drawn[1]}:
         one, two = (amount.get(site, 0) for amount in drawn)
         if one != two:
@@ -207,19 +207,19 @@ def _path_differences(first: Run, second: Run) -> list[_Difference]:
             read = functools.partial(_amount, site)
             calls = [c for t in (first.tape, second.tape) for c in t.calls.values()]
             judged = any(c.key.site == site and c.family not in ("uniform", "other") for c in calls)
-            found.append(_Difference("path", text, read, doubt, file, line, judged))
-    return found
+            differences.append(_Difference("path", text, read, doubt, file, line, judged))
+    return differences
 
 
 def _output_differences(first: Run, second: Run) -> list[_Difference]:
-    found = []
+    differences = []
     for path in differing(first.leaves, second.leaves)[:3]:
         read = functools.partial(_leaf, path)
         text = f"{path} is {_short(read(first))} on D and {_short(read(second))} on D′"
         doubt = f"{path} differs on D and D′ with the same noise, perhaps hidden by noise "
         doubt += "that the trace does not follow"
-        found.append(_Difference("output", text, read, doubt))
-    return found
+        differences.append(_Difference("output", text, read, doubt))
+    return differences
 
 
 def _amount(site: Site, of: Run) -> int:
@@ -263,8 +263,8 @@ def lost(of: Run) -> Call | None:
 
     A noised value that is released unchanged cannot.
     """
-    gone = next((call for call in of.tape.calls.values() if silent(of.tape, call)), None)
-    if gone is None:
+    untraced = next((call for call in of.tape.calls.values() if silent(of.tape, call)), None)
+    if untraced is None:
         return None
     noised = [use.result for use in of.tape.uses.values()]
     noised += [
@@ -274,7 +274,7 @@ def lost(of: Run) -> Call | None:
     ]
     known = {text for values in noised for text in texts(values)}
     parts = (leaf for path, leaf in of.leaves.items() if path.startswith("output"))
-    return gone if any(repr(leaf) not in known for leaf in parts) else None
+    return untraced if any(repr(leaf) not in known for leaf in parts) else None
 
 
 def texts(values: Any) -> Iterator[str]:
@@ -304,10 +304,10 @@ def _array(value: Any) -> Any:
 
 def amounts(tape: Tape) -> Counter[Site]:
     """Count the numbers that each line drew in a run."""
-    found: Counter[Site] = Counter()
+    counts: Counter[Site] = Counter()
     for key, call in tape.calls.items():
-        found[key.site] += int(np.prod(call.shape))
-    return found
+        counts[key.site] += int(np.prod(call.shape))
+    return counts
 
 
 def _short(value: Any) -> str:

@@ -141,7 +141,7 @@ def _sums(
     design = np.column_stack([np.ones(len(drawn)), np.array(drawn)])
     if np.linalg.matrix_rank(design) <= width:
         return None
-    found = {}
+    by_path = {}
     for path in repeats[0].leaves:
         answers = [each.leaves[path] for each in repeats]
         if len(set(map(repr, answers))) == 1:
@@ -157,8 +157,8 @@ def _sums(
         if np.abs(design @ fit - numbers).max() > 1e-8 * size:
             return None
         terms = {at: float(factor) for at, factor in enumerate(fit[1:]) if factor != 0}
-        found[path] = _Sum(float(fit[0]), terms)
-    return found
+        by_path[path] = _Sum(float(fit[0]), terms)
+    return by_path
 
 
 def _noise(lost: list[Call], terms: dict[int, float]) -> _Noise | None:
@@ -188,10 +188,10 @@ def _rewritten(
     of: Run, lost: list[Call], sums: dict[str, _Sum], noises: list[_Noise], answers: dict[str, Any]
 ) -> Run:
     """Return a run in which the noise of each sum is one call, added to the value of the sum."""
-    tape, gone = of.tape, {c.key for c in lost}
+    tape, removed = of.tape, {c.key for c in lost}
     for c in lost:
         del tape.calls[c.key]
-    for name in [name for name, use in tape.uses.items() if gone.intersection(use.calls)]:
+    for name in [name for name, use in tape.uses.items() if removed.intersection(use.calls)]:
         del tape.uses[name]
     for nth, (path, noise) in enumerate(zip(sums, noises, strict=True)):
         key = noise.key._replace(nth=noise.key.nth if noise.key not in tape.calls else -1 - nth)

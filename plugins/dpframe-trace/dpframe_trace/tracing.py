@@ -91,8 +91,8 @@ def trace_table(
         )
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
-    found = [Pair(pair.d0, pair.d1, pair.description) for pair in proposed[:pairs]]
-    return _trace(function, found, (epsilon, delta), runs)
+    derived = [Pair(pair.d0, pair.d1, pair.description) for pair in proposed[:pairs]]
+    return _trace(function, derived, (epsilon, delta), runs)
 
 
 def _trace(
@@ -109,22 +109,22 @@ def _trace(
     if runs < 1:
         raise DpframeError(f"runs: {runs!r} is below 1")
     call = _caller(function)
-    found = Trace(len(pairs), runs, claim)
+    trace = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}
     # The first call may import modules, whose primitives are replaced afterwards.
     with primitives.replaced(function):
         for pair in pairs[:1]:
             for place in sorted(run(call, pair.d0, Tape(FIRST_NOISE)).tape.seeds):
-                found.find(seeded(*place, pair.words))
+                trace.find(seeded(*place, pair.words))
     with primitives.replaced(function):
         for pair in pairs:
-            _one_pair(call, pair, found, lines)
-    found.lines = sorted(lines.values(), key=lambda line: (line.file, line.line, line.name))
-    if not found.lines and not found.findings:
-        found.unknown.append(
+            _one_pair(call, pair, trace, lines)
+    trace.lines = sorted(lines.values(), key=lambda line: (line.file, line.line, line.name))
+    if not trace.lines and not trace.findings:
+        trace.unknown.append(
             "no noise was seen; the trace follows NumPy, random, secrets, diffprivlib and OpenDP"
         )
-    return found
+    return trace
 
 
 def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -148,19 +148,19 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def _one_pair(
-    call: Callable[[Any], Any], pair: Pair, found: Trace, lines: dict[Site, Line]
+    call: Callable[[Any], Any], pair: Pair, trace: Trace, lines: dict[Site, Line]
 ) -> None:
     unrecorded, unknown, released = False, False, True
     pure, squares = 0.0, 0.0
     laplace: dict[Key, tuple[Floats, Floats]] = {}
-    for seed in range(found.runs):
+    for seed in range(trace.runs):
         first = run(call, pair.d0, Tape(seed))
         second = run(call, pair.d1, Tape(seed, first.tape))
         if max(len(first.tape.threads), len(second.tape.threads)) > 1:
-            found.cannot_tell(
+            trace.cannot_tell(
                 "several threads draw noise, in an order that may change, so runs are not compared"
             )
-            found.epsilon = math.nan
+            trace.epsilon = math.nan
             return
         if seed == 0:
             again = run(call, pair.d0, Tape(seed, first.tape))
@@ -169,48 +169,49 @@ def _one_pair(
             laplace = laplace_uses(call, pair, (first, second))
         if not unrecorded:
             first, second = find_sums(call, pair, (first, second))
-        losses = Losses((first, second), pair.words, found, lines, laplace)
+        losses = Losses((first, second), pair.words, trace, lines, laplace)
         released = released and losses.released
         unknown = unknown or math.isnan(losses.pure + losses.squares)
         pure, squares = np.fmax(pure, losses.pure), np.fmax(squares, losses.squares)
         both = first, second
-        judge_differences(call, pair, both, losses.covering, found, outputs=not unrecorded)
-        gone = None if differing(first.leaves, second.leaves) else lost(first)
-        if gone is not None:
-            place = f"{Path(gone.key.file).name}:{gone.key.line}"
-            found.cannot_tell(
-                f"{place}: the trace loses track of {gone.key.name}, on which the output may depend"
+        judge_differences(call, pair, both, losses.covering, trace, outputs=not unrecorded)
+        lost_call = None if differing(first.leaves, second.leaves) else lost(first)
+        if lost_call is not None:
+            place = f"{Path(lost_call.key.file).name}:{lost_call.key.line}"
+            trace.cannot_tell(
+                f"{place}: the trace loses track of {lost_call.key.name}, on which the output may "
+                "depend"
             )
         raised = first.leaves.get("output")
         if isinstance(raised, Raised) and first.leaves == second.leaves:
-            found.cannot_tell(f"{raised} on D and on D′, so nothing was compared")
+            trace.cannot_tell(f"{raised} on D and on D′, so nothing was compared")
         for file, line, fixed in sorted(first.tape.seeds | second.tape.seeds):
-            found.find(seeded(file, line, fixed, pair.words))
+            trace.find(seeded(file, line, fixed, pair.words))
     if unrecorded:
-        found.cannot_tell(
+        trace.cannot_tell(
             "two runs on D with the same noise differ: the function uses randomness that "
             "the trace does not record, so different outputs are not judged"
         )
-    total = float(pure) + normal_epsilon(float(squares), found.claim[1])
-    found.epsilon = math.nan if unknown else float(np.maximum(found.epsilon, total))
-    if unknown and found.claim[0] is not None:
-        found.cannot_tell("the loss of some noise is unknown, so the total may exceed the claim")
-    _judge_total(total, pair, found, exact=released and not (pure and squares))
+    total = float(pure) + normal_epsilon(float(squares), trace.claim[1])
+    trace.epsilon = math.nan if unknown else float(np.maximum(trace.epsilon, total))
+    if unknown and trace.claim[0] is not None:
+        trace.cannot_tell("the loss of some noise is unknown, so the total may exceed the claim")
+    _judge_total(total, pair, trace, exact=released and not (pure and squares))
 
 
-def _judge_total(total: float, pair: Pair, found: Trace, *, exact: bool) -> None:
+def _judge_total(total: float, pair: Pair, trace: Trace, *, exact: bool) -> None:
     """Compare the composed loss with the claim."""
-    claimed, delta = found.claim
-    explained = math.isinf(total) and any(f.kind in ENDLESS for f in found.findings)
+    claimed, delta = trace.claim
+    explained = math.isinf(total) and any(f.kind in ENDLESS for f in trace.findings)
     if claimed is None or not total > claimed * (1 + TOLERANCE) or explained:
         return
     at = f" at δ = {delta:g}" if delta else ""
     text = f"the noise composes to ε = {total:.4g}{at}, more than the claimed {claimed:g}"
     if exact:
         text += ", and all noised values are released"
-        found.find(Finding("budget", text, "", 0, pair.words))
+        trace.find(Finding("budget", text, "", 0, pair.words))
     else:
-        found.cannot_tell(
+        trace.cannot_tell(
             f"{text}, but this is an upper bound: not all noised values are "
             "released unchanged, or a library reports only a bound"
         )

@@ -33,7 +33,7 @@ class Done(NamedTuple):
     """The result of a finished dpframe command."""
 
     code: int
-    said: str  # on standard error
+    errors: str  # what it wrote to standard error
     timed_out: bool = False
 
 
@@ -54,10 +54,10 @@ def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
         errors="replace",
     )
     try:
-        said = process.communicate(timeout=seconds)[1]
+        errors = process.communicate(timeout=seconds)[1]
         if process.returncode in INTERRUPTED:
             raise KeyboardInterrupt
-        return Done(process.returncode, said)
+        return Done(process.returncode, errors)
     except subprocess.TimeoutExpired:
         return Done(-1, "", timed_out=True)
     finally:
@@ -93,15 +93,15 @@ class State:
         self._results, self._problems = self._read()
 
     def _read(self) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-        found: dict[str, Any] = {"schema": 1, "results": {}, "problems": {}}
+        content: dict[str, Any] = {"schema": 1, "results": {}, "problems": {}}
         with contextlib.suppress(FileNotFoundError):
             try:
-                found = json.loads(self.file.read_text(encoding="utf-8"))
+                content = json.loads(self.file.read_text(encoding="utf-8"))
             except ValueError:
                 raise DpframeError(f"{self.file}: not JSON; restore it, or start again") from None
-        if not isinstance(found, dict) or found.get("schema") != 1:
+        if not isinstance(content, dict) or content.get("schema") != 1:
             raise DpframeError(f"{self.file}: not a state that this version can read")
-        return found["results"], found["problems"]
+        return content["results"], content["problems"]
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -177,7 +177,7 @@ class Watch:
     Args:
         registry: the registry.
         state: the earlier results.
-        tell: receives progress messages.
+        notify: receives progress messages.
         retry: True to repeat failed audits even if nothing has changed.
         allow_source: True if packages may be built from source, which runs their code.
     """
@@ -186,12 +186,12 @@ class Watch:
         self,
         registry: Registry,
         state: State,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         retry: bool = False,
         allow_source: bool = False,
     ) -> None:
-        self.registry, self.state, self.tell = registry, state, tell
+        self.registry, self.state, self.notify = registry, state, notify
         self.retry, self.source = retry, ["--allow-source"] * allow_source
         self.seen: list[Task] = []
 
@@ -221,7 +221,7 @@ class Watch:
         done = call(["environments", "build", place.file.name, *self.source], place.folder)
         lock = place.lock
         if done.code or lock is None:
-            self._fail(tasks, done.said)
+            self._fail(tasks, done.errors)
             return
         if version == LATEST:
             actual = _version_in(lock, library)
@@ -244,7 +244,7 @@ class Watch:
         """Audit a task in its environment; continue an interrupted audit from its counts."""
         adapter = self.registry.adapter(task)
         assert adapter is not None
-        self.tell(f"{task.library} {task.version}, {task.adapter}: audit")
+        self.notify(f"{task.library} {task.version}, {task.adapter}: audit")
         work = self.state.folder.resolve() / "work" / key
         finished = self.state.record_of(key)
         if not (finished / "record.json").is_file():
@@ -281,7 +281,7 @@ class Watch:
         try:
             record = load(run)
         except DpframeError:
-            return done.said or f"exit code {done.code}"
+            return done.errors or f"exit code {done.code}"
         failed = [cell.reason or NO_REASON for cell in record.cells if cell.status != "ok"]
         skipped = [skip.reason for skip in record.skipped]
         if len(failed) == len(record.cells):
@@ -303,15 +303,17 @@ class Watch:
         shutil.rmtree(finished, ignore_errors=True)
         new.rename(finished)
 
-    def _fail(self, tasks: list[Task], said: str, key: str = "") -> None:
+    def _fail(self, tasks: list[Task], reason: str, key: str = "") -> None:
         self.seen += tasks
-        said = said[max(0, said.find("environment '")) :]  # the lines before are progress messages
-        lines = [line for line in said.splitlines() if not line.strip().startswith("WARNING")]
-        said = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
-        said = "".join(c if c.isprintable() else " " for c in without_paths(said))
+        reason = reason[
+            max(0, reason.find("environment '")) :
+        ]  # the lines before are progress messages
+        lines = [line for line in reason.splitlines() if not line.strip().startswith("WARNING")]
+        reason = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
+        reason = "".join(c if c.isprintable() else " " for c in without_paths(reason))
         for task in tasks:
-            self.tell(f"{task.library} {task.version}, {task.adapter}: {said}")
-            self.state.fail(task, said, key)
+            self.notify(f"{task.library} {task.version}, {task.adapter}: {reason}")
+            self.state.fail(task, reason, key)
 
 
 class _Place:

@@ -51,16 +51,16 @@ def watch(
     place = State(state if state is not None else registry.with_suffix(".state"))
     with place.alone():
         try:
-            Watch(read, place, _tell, retry=retry, allow_source=allow_source).run()
+            Watch(read, place, _notify, retry=retry, allow_source=allow_source).run()
         except KeyboardInterrupt:
-            _tell("finished audits are kept; repeat the command to continue")
+            _notify("finished audits are kept; repeat the command to continue")
             raise
         site = Site(read, place, private=private)
         site.write(out)
     for row in site.unreported:
         hint = "" if private else "; it is not on the site: the registry names no public report"
-        _tell(f"{' '.join(row.task)}: {row.words}{hint}")
-        _tell(f"   dpframe disclose {place.record_of(row.key)}")
+        _notify(f"{' '.join(row.task)}: {row.words}{hint}")
+        _notify(f"   dpframe disclose {place.record_of(row.key)}")
     if site.unreported:
         raise typer.Exit(VIOLATED)
     if place.problems:
@@ -80,13 +80,13 @@ def disclose(
     """
     from dpframe_watch.disclosure import cell_to_report, report, source_of
 
-    found = load(record)
-    chosen = cell_to_report(found, cell)
+    loaded = load(record)
+    chosen = cell_to_report(loaded, cell)
     beside = record if record.is_dir() else record.parent
     folders = [*(module or ()), beside, beside / "sources", Path()]
-    text = report(found, chosen, folders)
+    text = report(loaded, chosen, folders)
     if source := source_of(chosen, folders):
-        _tell(f"the report contains the file {source[0]}")
+        _notify(f"the report contains the file {source[0]}")
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -96,9 +96,9 @@ def disclose(
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from None
-    _tell(f"{out}: share it only with the authors of the library")
+    _notify(f"{out}: share it only with the authors of the library")
 
 
-def _tell(text: str) -> None:
+def _notify(text: str) -> None:
     """Print a progress message, without control characters that a package might contain."""
     print("".join(c if c.isprintable() else " " for c in text), file=sys.stderr)  # noqa: T201

@@ -90,11 +90,11 @@ def cell_to_report(record: Record, name: str | None) -> Any:
     cells = violated(record)
     if not cells:
         raise DpframeError("no claim of this record is violated: there is nothing to disclose")
-    found = [cell for cell in cells if name is None or name in (cell.id, cell.mechanism.label)]
-    if not found:
+    named = [cell for cell in cells if name is None or name in (cell.id, cell.mechanism.label)]
+    if not named:
         known = ", ".join(cell.id for cell in cells)
         raise DpframeError(f"no violated cell is called {name!r}; violated are: {known}")
-    return found[0]
+    return named[0]
 
 
 # The reproduction.
@@ -145,8 +145,8 @@ def _datasets(cell: Any) -> tuple[str, str]:
         if max(len(d0), len(d1)) > LARGEST_DATA:
             raise ValueError("they are too large")
     except Exception as error:  # of a forged record, any
-        told = f"pair {pair.use}, {pair.params}: {error or type(error).__name__}"
-        d0 = d1 = f"None  # {TO_WRITE} the data: {_line(without_paths(told))[:500]}"
+        problem = f"pair {pair.use}, {pair.params}: {error or type(error).__name__}"
+        d0 = d1 = f"None  # {TO_WRITE} the data: {_line(without_paths(problem))[:500]}"
     return d0, d1
 
 
@@ -250,13 +250,13 @@ def source_of(cell: Any, folders: Iterable[Path]) -> tuple[Path, str] | None:
 
 def _module(cell: Any, folders: Iterable[Path]) -> str:
     """Return the source of a mechanism's module, or a place to write it; it is never imported."""
-    if found := source_of(cell, folders):
-        return found[1]
+    if source := source_of(cell, folders):
+        return source[1]
     named = cell.mechanism.params.get("module") if cell.mechanism.use == "program" else None
-    told = "the call of the library"
+    missing = "the call of the library"
     if isinstance(named, str) and named:
-        told = f"prepare() of {_line(PureWindowsPath(named).name)[:80]!r}"
-    return f"def prepare(params, data):\n    sys.exit({f'{TO_WRITE} {told}'!r})"
+        missing = f"prepare() of {_line(PureWindowsPath(named).name)[:80]!r}"
+    return f"def prepare(params, data):\n    sys.exit({f'{TO_WRITE} {missing}'!r})"
 
 
 def _runs(record: Record, cell: Any) -> int:
@@ -317,8 +317,8 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
     yield f"claim: {_claim(cell)}"
     pair = _pair(cell)
     yield f"neighbours: {_code(pair.relation or 'not named')}; pair {_code(pair.use)}"
-    if told := pair.params.get("description"):
-        yield f"the pair: {_code(told)}"
+    if description := pair.params.get("description"):
+        yield f"the pair: {_code(description)}"
     if seen := _seen(cell):
         yield seen
     estimate = cell.estimate

@@ -156,8 +156,8 @@ class Registry:
             known[name.lower()] = f"differs from {name} in upper and lower case alone"
             for label in library.adapters:
                 if other := adapters.get(label.lower()):
-                    told = f"differs from {other} in upper and lower case alone; rename it"
-                    return f"libraries.{name}.adapters.{label}: {told}"
+                    difference = f"differs from {other} in upper and lower case alone; rename it"
+                    return f"libraries.{name}.adapters.{label}: {difference}"
                 adapters[label.lower()] = label
         return None
 
@@ -184,9 +184,9 @@ class Registry:
     def question(self, task: Task) -> str:
         """Hash everything that affects the outcome of a task, except its environment."""
         adapter = self.content.libraries[task.library].adapters[task.adapter]
-        told = adapter.model_dump(mode="json", exclude={"seconds", "reports"})
+        settings = adapter.model_dump(mode="json", exclude={"seconds", "reports"})
         files = {one: _digest((self.folder / one).read_bytes()) for one in adapter.sources}
-        whole = [task.library, task.adapter, told, files, self.content.confidence]
+        whole = [task.library, task.adapter, settings, files, self.content.confidence]
         return _digest(json.dumps([*whole, __version__], sort_keys=True).encode())
 
     def spec(self, task: Task) -> str:

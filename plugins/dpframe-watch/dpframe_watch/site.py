@@ -52,7 +52,7 @@ class Row(NamedTuple):
     def anchor(self) -> str:
         """The name of its row on the page, another for each task."""
         return ":".join(
-            re.sub(r"[^A-Za-z0-9.+-]", lambda found: f"_{ord(found[0]):x}_", part)
+            re.sub(r"[^A-Za-z0-9.+-]", lambda match: f"_{ord(match[0]):x}_", part)
             for part in self.task
         )
 
@@ -211,8 +211,8 @@ def verdict_of(record: Record) -> tuple[str, Any]:
 
     One violated cell is a violation. A record is consistent only if every cell that was tested is.
     """
-    if found := violated(record):
-        return "violated", found[0]
+    if violations := violated(record):
+        return "violated", violations[0]
     ran = [cell for cell in record.cells if cell.status == "ok"]
     verdicts = {cell.verdict for cell in ran}
     state = next((v for v in ("inconclusive", "consistent") if v in verdicts), "")
