@@ -49,8 +49,8 @@ class Grid(BinCounts):
         return {"edges": edges, "pilot": pilot}
 
     def edges(self, layout: Tree) -> Array:
-        found: Array = layout["edges"]
-        return found
+        edges: Array = layout["edges"]
+        return edges
 
     def describe(self, layout: Tree) -> dict[str, Any]:
         edges = [float(str(edge)) for edge in np.asarray(layout["edges"])]
@@ -106,12 +106,12 @@ class Way(NamedTuple):
     m: int
 
 
-def ways(found: Sample, *, rising: bool) -> tuple[Way, Way]:
+def ways(sample: Sample, *, rising: bool) -> tuple[Way, Way]:
     """Return the events {score ≥ cut} and {score < cut}; a `rising` score is larger on D′."""
-    sums = [np.cumsum(side) for side in found]
+    sums = [np.cumsum(side) for side in sample]
     low = [total[:-1] for total in sums]
-    high = [total[-1] - own for total, own in zip(sums, low, strict=True)]
-    n, m = found.trials
+    high = [total[-1] - tail for total, tail in zip(sums, low, strict=True)]
+    n, m = sample.trials
     if rising:
         return Way(high[0], n, high[1], m), Way(low[1], m, low[0], n)
     return Way(high[1], m, high[0], n), Way(low[0], n, low[1], m)
@@ -146,8 +146,8 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     """
 
     def tested(epsilon: float, delta: float, slack: float) -> float:
-        found = p_value(epsilon, delta, slack) if epsilon < LARGEST else 1.0
-        return min(1.0, max(SMALLEST_P, found))
+        value = p_value(epsilon, delta, slack) if epsilon < LARGEST else 1.0
+        return min(1.0, max(SMALLEST_P, value))
 
     def bound(delta: float) -> float:
         return largest(lambda epsilon: tested(epsilon, delta, 0.0) <= 1 - query.confidence)
@@ -155,10 +155,10 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     lower, claim = bound(query.delta), query.claim
     if claim is None:
         return Estimate(epsilon, epsilon_lower=lower)
-    asked = [(delta, claim.epsilon_at(delta)) for delta in claim.telling_deltas]
-    contrasts = [Contrast(delta, bound(delta), most) for delta, most in asked]
+    points = [(delta, claim.epsilon_at(delta)) for delta in claim.telling_deltas]
+    contrasts = [Contrast(delta, bound(delta), most) for delta, most in points]
     exact, resolved = (
-        min(tested(most, delta, slack) for delta, most in asked)
+        min(tested(most, delta, slack) for delta, most in points)
         for slack in (0.0, query.resolution)
     )
     return Estimate(

@@ -32,10 +32,10 @@ def groups(layout: Tree, bins: int = BINS) -> Ints:
 
 def merged(layout: Tree, counts: Tree, bins: int = BINS) -> Sample:
     """Add the counts of the bins of each group."""
-    found = np.zeros((2, bins), np.int64)
-    for own, side in zip(found, sample_of(counts), strict=True):
-        np.add.at(own, groups(layout, bins), side)
-    return Sample(found[0], found[1])
+    sums = np.zeros((2, bins), np.int64)
+    for group_sums, side in zip(sums, sample_of(counts), strict=True):
+        np.add.at(group_sums, groups(layout, bins), side)
+    return Sample(sums[0], sums[1])
 
 
 class AUC(Baseline, name="auc"):
@@ -56,9 +56,9 @@ class AUC(Baseline, name="auc"):
     )
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = sample_of(counts)
-        area = found.area if sample_of(layout["pilot"]).rising else 1 - found.area
-        fewest = min(found.trials)
+        sample = sample_of(counts)
+        area = sample.area if sample_of(layout["pilot"]).rising else 1 - sample.area
+        fewest = min(sample.trials)
 
         def p_value(epsilon: float, delta: float, slack: float) -> float:
             excess = area - 2 * slack - 1 + (1 - delta) ** 2 / (1 + math.exp(epsilon))
@@ -94,8 +94,8 @@ class AuditoriumHistogram(Baseline, name="auditorium-histogram"):
     # 2b, and b = a/4 for both datasets. The published limit is twice and three times as wide.
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = merged(layout, counts, self.bins)
-        fewest, (q, p) = min(found.trials), found.rates
+        sample = merged(layout, counts, self.bins)
+        fewest, (q, p) = min(sample.trials), sample.rates
         sides = ((p, q), (q, p))
         noise = 2 / math.sqrt(fewest)
 
@@ -140,8 +140,8 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         alpha, (g, forwards) = self.order, self._learned(layout)
-        found = merged(layout, counts)
-        p, q = (found.p, found.q) if forwards else (found.q, found.p)
+        sample = merged(layout, counts)
+        p, q = (sample.p, sample.q) if forwards else (sample.q, sample.p)
         m, n, top, base = max(1, p.sum()), max(1, q.sum()), alpha - 1, alpha
         high, low = float(p @ np.exp(top * g)) / m, float(q @ np.exp(base * g)) / n
 
@@ -165,9 +165,9 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         g, forwards = self._learned(layout)
-        says = (g if forwards else -g)[groups(layout)]
+        evidence = (g if forwards else -g)[groups(layout)]
         counts = np.zeros(np.shape(layout["pilot"]), np.int64)
-        counts[0, 1 + says.argmin()], counts[1, 1 + says.argmax()] = trials
+        counts[0, 1 + evidence.argmin()], counts[1, 1 + evidence.argmax()] = trials
         return counts
 
     def _learned(self, layout: Tree) -> tuple[Floats, bool]:
@@ -232,7 +232,7 @@ class AuditoriumMMD(Baseline, name="auditorium-mmd"):
         return from_test(p_value, query, point)
 
 
-def blocks(layout: Tree, found: Sample) -> Floats:
+def blocks(layout: Tree, sample: Sample) -> Floats:
     """Return the values of disjoint blocks.
 
     Counts lose the order of the draws, so the draws are shuffled with a seed from the pilot: a
@@ -248,8 +248,8 @@ def blocks(layout: Tree, found: Sample) -> Floats:
     width = max(high - low, 1e-9 * max(1.0, float(np.abs(places).max())))
     kernel = np.exp(-(((places[:, None] - places) / width) ** 2) / 2)
     rng = np.random.default_rng(np.asarray(layout["pilot"]).ravel())
-    number = min(BLOCKS, *(int(side.sum()) // 2 for side in found))
+    number = min(BLOCKS, *(int(side.sum()) // 2 for side in sample))
     bins = np.arange(len(places), dtype=np.int16)
-    sides = [rng.permutation(np.repeat(bins, side))[: 2 * number] for side in found]
+    sides = [rng.permutation(np.repeat(bins, side))[: 2 * number] for side in sample]
     (x0, x1), (y0, y1) = ((side[:number], side[number:]) for side in sides)
     return np.asarray(kernel[x0, x1] + kernel[y0, y1] - kernel[x0, y1] - kernel[x1, y0], np.float64)

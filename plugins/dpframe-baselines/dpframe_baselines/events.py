@@ -45,8 +45,8 @@ class OneEvent(Baseline):
         x, y = (way.false + 0.5) / (way.n + 1), (way.true + 0.5) / (way.m + 1)
         z = -float(special.ndtri((1 - query.confidence) / 2))
         noise = z / math.sqrt(few) + CAUTION / math.sqrt(min(way.n, way.m))
-        found = _log_ratio(y - query.delta, x)
-        return found - noise * np.sqrt(_spread(x, y, query.delta, 1.0, 1.0))
+        ratios = _log_ratio(y - query.delta, x)
+        return ratios - noise * np.sqrt(_spread(x, y, query.delta, 1.0, 1.0))
 
 
 CAUTION = 3.0  # standard deviations: the best of hundreds of cuts is partly luck
@@ -54,8 +54,8 @@ CAUTION = 3.0  # standard deviations: the best of hundreds of cuts is partly luc
 
 def _log_ratio(above: Floats, below: Floats) -> Floats:
     """Return ln(above/below), -inf unless above > 0."""
-    found = np.full(np.shape(above), -np.inf)
-    return np.log(above / below, out=found, where=above > 0)
+    ratios = np.full(np.shape(above), -np.inf)
+    return np.log(above / below, out=ratios, where=above > 0)
 
 
 def _spread(x: Floats, y: Floats, delta: float, n: float, m: float) -> Floats:
@@ -87,10 +87,10 @@ class DPSniper(OneEvent, name="dp-sniper"):
 
     def worth(self, way: Way, query: Query, few: int) -> Floats:
         rates = way.false / way.n
-        found = np.full(len(rates), -np.inf)
+        ratios = np.full(len(rates), -np.inf)
         cut = int(np.where(rates >= self.share, rates, 2.0).argmin())
-        found[cut] = (way.true[cut] + 0.5) / (way.m + 1) / (rates[cut] + 0.5 / way.n)
-        return found
+        ratios[cut] = (way.true[cut] + 0.5) / (way.m + 1) / (rates[cut] + 0.5 / way.n)
+        return ratios
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         k, n, j, m = self.counted(layout, counts, query)
@@ -272,8 +272,8 @@ class EmpiricalBernstein(OneEvent, name="empirical-bernstein"):
             for rate, sign in ((y, -1), (x, 1))
         )
         noise = CAUTION / math.sqrt(min(way.n, way.m))
-        found = _log_ratio(lower - query.delta, upper)
-        return found - noise * np.sqrt(_spread(x, y, query.delta, 1.0, 1.0))
+        ratios = _log_ratio(lower - query.delta, upper)
+        return ratios - noise * np.sqrt(_spread(x, y, query.delta, 1.0, 1.0))
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         k, n, j, m = self.counted(layout, counts, query)
@@ -308,8 +308,8 @@ class DKW(Baseline, name="dkw"):
     reference: ClassVar[str] = "[Massart1990, corollary 1] (doi:10.1214/aop/1176990746)"
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = sample_of(counts)
-        both = [way for rising in (True, False) for way in ways(found, rising=rising)]
+        sample = sample_of(counts)
+        both = [way for rising in (True, False) for way in ways(sample, rising=rising)]
         false = np.stack([way.false / way.n for way in both])
         miss = np.stack([1 - way.true / way.m for way in both])
         sizes = np.broadcast_to(np.array([[[way.n, way.m]] for way in both]), (4, len(false[0]), 2))
@@ -322,6 +322,6 @@ class DKW(Baseline, name="dkw"):
             return np.minimum(rates + math.sqrt(math.log(4 / error)) * spread, 1.0)
 
         best = boxes(1 - query.confidence)
-        at = int(_log_ratio(1 - query.delta - best[:, 1], best[:, 0]).argmax())
-        x, y = rates[at].tolist()
+        index = int(_log_ratio(1 - query.delta - best[:, 1], best[:, 0]).argmax())
+        x, y = rates[index].tolist()
         return estimate_from_boxes(boxes, query, epsilon=loss(1 - y - query.delta, x))

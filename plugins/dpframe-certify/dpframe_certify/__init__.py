@@ -44,15 +44,15 @@ def with_bets(record: Record) -> Record:
         DpframeError: the run differs from the record.
     """
     try:
-        said: dict[str, Any] = tomllib.loads(record.spec.text)
+        spec: dict[str, Any] = tomllib.loads(record.spec.text)
     except tomllib.TOMLDecodeError:  # of a mapping
-        said = json.loads(record.spec.text)
-    estimators = said["estimator"]
+        spec = json.loads(record.spec.text)
+    estimators = spec["estimator"]
     for each in [estimators] if isinstance(estimators, dict) else estimators:
         if each.get("use") == "betting":
             each["label"] = each.get("label", "betting")
             each["use"] = "certified-betting"
-    again = audit(said, overrides=record.spec.overrides)
+    again = audit(spec, overrides=record.spec.overrides)
     for one, other in zip(record.cells, again.cells, strict=True):
         results = [
             (each.verdict, each.trials, each.p_value, each.estimate and each.estimate.epsilon_lower)
@@ -79,7 +79,7 @@ def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
     cells = [cell for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
     if not cells:
         raise DpframeError("the record certifies nothing: no estimator in it has a valid bound")
-    found = {
+    content = {
         "certificate": 1,
         "record": whole["digest"],
         "spec": _part(whole["spec"], SPEC),
@@ -101,8 +101,8 @@ def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
             for cell in sorted(cells, key=_order)
         ],
     }
-    digest = hashlib.sha256(canonical(found).encode()).hexdigest()
-    return {**found, "digest": f"sha256:{digest}"}
+    digest = hashlib.sha256(canonical(content).encode()).hexdigest()
+    return {**content, "digest": f"sha256:{digest}"}
 
 
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
@@ -173,12 +173,12 @@ def certify(
         if not isinstance(record, Record):
             raise DpframeError(f"{run}: --bets repeats a run, but these scores were made elsewhere")
         record = with_bets(record)
-    found = certificate(record)
+    content = certificate(record)
     part, place = out.with_name(f".{out.name}.part"), key or out
     try:
         start = place.read_bytes()[:18] if key else b""
         place = out
-        part.write_text(canonical(found) + "\n", encoding="utf-8")
+        part.write_text(canonical(content) + "\n", encoding="utf-8")
         part.replace(out)
     except OSError as error:
         raise DpframeError(f"{place}: {error.strerror}") from None

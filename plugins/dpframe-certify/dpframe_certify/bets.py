@@ -65,8 +65,8 @@ class CertifiedBetting(Estimator, name="certified-betting"):
 
     def statistic(self) -> Statistic:
         """Return the counts of `betting`."""
-        found: Statistic = _betting().statistic()
-        return found
+        statistic: Statistic = _betting().statistic()
+        return statistic
 
     def observe(self, state: Any, layout: Tree, counts: Ints, query: Query) -> Any:
         """Bet on a round."""
@@ -76,36 +76,36 @@ class CertifiedBetting(Estimator, name="certified-betting"):
         self, layout: Tree, counts: Ints, query: Query, rounds: Sequence[int] = ()
     ) -> HostArray:
         """Return which audits are refuted."""
-        found: HostArray = _betting().refuted(layout, counts, query, rounds)
-        return found
+        refuted: HostArray = _betting().refuted(layout, counts, query, rounds)
+        return refuted
 
     def settled(self, state: Any, layout: Tree, query: Query) -> Settled | None:
         """Return the verdict if it is settled."""
-        found: Settled | None = _betting().settled(state, layout, query)
-        return found
+        settled: Settled | None = _betting().settled(state, layout, query)
+        return settled
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         """Return the most extreme counts."""
-        found: Ints = _betting().extreme(layout, trials)
-        return found
+        counts: Ints = _betting().extreme(layout, trials)
+        return counts
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         """Return the estimate of `betting`, without evidence: the rounds are not known."""
-        found: Estimate = _betting().estimate(layout, counts, query)
-        return found
+        estimate: Estimate = _betting().estimate(layout, counts, query)
+        return estimate
 
     def conclude(self, state: Any, layout: Tree, query: Query) -> Estimate:
         """Return the estimate of `betting`, with its bets as evidence."""
-        found: Estimate = _betting().conclude(state, layout, query)
+        estimate: Estimate = _betting().conclude(state, layout, query)
         if not state.rounds:
-            return found
-        terms = [*_against_bound(state.rounds, query, found.epsilon_lower or 0.0)]
-        if found.epsilon_lower and not terms:
-            return found  # rare: only bets against other ε refute it
+            return estimate
+        terms = [*_against_bound(state.rounds, query, estimate.epsilon_lower or 0.0)]
+        if estimate.epsilon_lower and not terms:
+            return estimate  # rare: only bets against other ε refute it
         if query.claim is not None:
-            kinds = (CLAIM, WIDENED) if _apart(found) else (WIDENED,)
+            kinds = (CLAIM, WIDENED) if _apart(estimate) else (WIDENED,)
             terms += [term for kind in kinds for term in _against_claim(state.rounds, query, kind)]
-        return found._replace(evidence=Evidence("betting", tuple(terms)))
+        return estimate._replace(evidence=Evidence("betting", tuple(terms)))
 
 
 @functools.lru_cache(maxsize=1)
@@ -114,9 +114,9 @@ def _betting() -> Any:
     return find_plugin("estimator", "betting")()
 
 
-def _apart(found: Estimate) -> bool:
+def _apart(estimate: Estimate) -> bool:
     """Return True if the resolution may decide."""
-    return (found.p_value or 0.0) < 0.999 * (found.p_resolved or 0.0)
+    return (estimate.p_value or 0.0) < 0.999 * (estimate.p_resolved or 0.0)
 
 
 def _against_bound(rounds: Any, query: Query, bound: float) -> Iterator[Term]:

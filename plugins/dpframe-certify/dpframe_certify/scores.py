@@ -14,9 +14,9 @@ ONE_RUN = ("one-run", "one-run-fdp")  # theorems about guesses in one run
 TWO_SIDES = ("clopper-pearson", "joint", "total-variation")  # about (k, n, k′, n′, …)
 
 
-def canonical(found: Mapping[str, Any]) -> str:
+def canonical(value: Mapping[str, Any]) -> str:
     """Return the canonical JSON of a value."""
-    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def record_of_scores(answer: Mapping[str, Any]) -> dict[str, Any]:

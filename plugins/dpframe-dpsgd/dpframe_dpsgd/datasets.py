@@ -66,9 +66,10 @@ def _loaded(source: str, stamp: tuple[Any, ...]) -> Table:
 
 def _digits() -> Table:
     # Importing scikit-learn takes more than a second, reading its file of digits a tenth.
-    found = importlib.util.find_spec("sklearn")
+    package = importlib.util.find_spec("sklearn")
     file = (
-        Path(found.origin if found and found.origin else "").parent / "datasets/data/digits.csv.gz"
+        Path(package.origin if package and package.origin else "").parent
+        / "datasets/data/digits.csv.gz"
     )
     if file.is_file():
         rows = np.loadtxt(file, delimiter=",")
@@ -92,8 +93,8 @@ def _folder(folder: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 
 def _archive(file: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     try:
-        with np.load(file, allow_pickle=False) as found:
-            return found["x"], found["y"]
+        with np.load(file, allow_pickle=False) as arrays:
+            return arrays["x"], arrays["y"]
     except KeyError as error:
         raise ValueError(f"data: {file}: contains no array {error}") from None
 

@@ -131,10 +131,10 @@ class FederatedTraining(Mechanism):
 
     def directions(self, key: Key, number: int, size: int) -> Array:
         """Return the random updates of canary clients for one round, shape [number, size]."""
-        made = jax.random.normal(key, (number, size))
-        norms = jnp.linalg.norm(made, axis=1, keepdims=True)
-        found: Array = made * (self.canary_norm * self.clip / norms)
-        return found
+        drawn = jax.random.normal(key, (number, size))
+        norms = jnp.linalg.norm(drawn, axis=1, keepdims=True)
+        directions: Array = drawn * (self.canary_norm * self.clip / norms)
+        return directions
 
     def local_update(self, shaped: Any, vector: Array, x: Array, y: Array) -> Array:
         """Return the update that a client sends before the server clips it, shape [parameters].
@@ -189,20 +189,20 @@ class FederatedTraining(Mechanism):
         """
         return (total + noise) / self.expected(clients)
 
-    def evidence(self, seen: Array, updates: Array) -> Array:
+    def evidence(self, released: Array, updates: Array) -> Array:
         """Return the log-likelihood ratios of one round, shape [m].
 
         Args:
-            seen: the released sum, shape [parameters].
+            released: the released sum, shape [parameters].
             updates: of the canaries, clipped as by a correct server, shape [m, parameters].
         """
         norms = jnp.linalg.norm(updates, axis=1)
-        found = updates @ seen / jnp.maximum(norms, 1e-12) / self.clip
+        projections = updates @ released / jnp.maximum(norms, 1e-12) / self.clip
         shift = norms / self.clip
         # For one canary all other updates are noise; the spread of the scores shows its size.
-        spread = NORMAL_MAD * jnp.median(jnp.abs(found))
+        spread = NORMAL_MAD * jnp.median(jnp.abs(projections))
         variance = jnp.maximum(spread, self.noise_multiplier) ** 2
-        ratio = (2 * shift * found - shift**2) / (2 * variance)
+        ratio = (2 * shift * projections - shift**2) / (2 * variance)
         return jnp.logaddexp(jnp.log1p(-self.rate), jnp.log(self.rate) + ratio)
 
 

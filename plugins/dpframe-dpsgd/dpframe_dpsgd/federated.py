@@ -54,8 +54,8 @@ class FederatedCanaries(Mechanism, name="federated-canaries"):
         keys = jax.random.split(where, blocks)
 
         def directions(key: Key) -> Array:
-            found = jax.random.normal(key, (self.block, self.dimension))
-            unit: Array = found / jnp.linalg.norm(found, axis=1, keepdims=True)
+            drawn = jax.random.normal(key, (self.block, self.dimension))
+            unit: Array = drawn / jnp.linalg.norm(drawn, axis=1, keepdims=True)
             return unit
 
         def add(total: Array, block: tuple[Key, Array]) -> tuple[Array, None]:

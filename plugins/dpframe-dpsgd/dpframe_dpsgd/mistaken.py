@@ -70,8 +70,8 @@ class MistakenDPSGD(DenseTraining, name="dpsgd-mistaken"):
         weight, taken = split_canary(data, batch)
 
         def total(weight: Array, clip: Any) -> Array:
-            found: Array = ravel_pytree(self.clipped_sum(parameters, x, y, weight, clip))[0]
-            return found
+            vector: Array = ravel_pytree(self.clipped_sum(parameters, x, y, weight, clip))[0]
+            return vector
 
         if self.mistake == "clipped-to-twice":
             factor = network.clip_factor(jnp.sum(canary**2), 2 * self.clip)

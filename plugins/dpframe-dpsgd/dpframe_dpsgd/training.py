@@ -220,11 +220,11 @@ class Training(Mechanism):
     def sample(self, key: Key, data: Any, n: int) -> Array:
         data = jax.tree.map(jnp.asarray, data)
         models = math.ceil(n / self.updates()) if self.output == "pooled" else n
-        found = jax.vmap(self.train, in_axes=(0, None))(jax.random.split(key, models), data)
+        trained = jax.vmap(self.train, in_axes=(0, None))(jax.random.split(key, models), data)
         if self.output == "pooled":
-            residuals: Array = found[1].reshape(-1)[:n]
+            residuals: Array = trained[1].reshape(-1)[:n]
             return residuals
-        outputs: Array = found[0] if self.output == "model" else found[1]
+        outputs: Array = trained[0] if self.output == "model" else trained[1]
         return outputs
 
     def _canary(self, key: Key, size: int, step: Array, needed: Array) -> Array:
@@ -243,8 +243,8 @@ class Training(Mechanism):
 
 def as_vector(parameters: Tree) -> tuple[Array, Callable[[Array], Tree]]:
     """Return the parameters as one vector, and the function that turns a vector into parameters."""
-    found: Any = ravel_pytree(parameters)
-    vector, shaped = found
+    raveled: Any = ravel_pytree(parameters)
+    vector, shaped = raveled
     return vector, shaped
 
 

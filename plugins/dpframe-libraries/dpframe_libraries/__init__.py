@@ -16,6 +16,8 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
     from dpframe_libraries import base, diffprivlib, opendp, statistics, synthesis, training
 
     modules = (diffprivlib, opendp, statistics, synthesis, training)
-    found = [each for module in modules for each in vars(module).values()]
-    named = [each for each in found if isinstance(each, type) and issubclass(each, base.Released)]
-    return [each for each in named if "name" in vars(each)]  # type: ignore[misc]
+    values = [each for module in modules for each in vars(module).values()]
+    classes = [
+        each for each in values if isinstance(each, type) and issubclass(each, base.Released)
+    ]
+    return [each for each in classes if "name" in vars(each)]  # type: ignore[misc]

@@ -63,9 +63,9 @@ class Column:
 
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it."""
-        found = dataclasses.asdict(self) | {"categories": list(self.categories)}
+        fields = dataclasses.asdict(self) | {"categories": list(self.categories)}
         # A bound of 0 is kept: it equals False.
-        return {n: v for n, v in found.items() if v is not None and v is not False and v != []}
+        return {n: v for n, v in fields.items() if v is not None and v is not False and v != []}
 
 
 def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
@@ -80,26 +80,26 @@ def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
     """
     if isinstance(given, Mapping):
         given = [{"name": name, **_plain(entry)} for name, entry in given.items()]
-    found = tuple(one if isinstance(one, Column) else _read(one) for one in given)
-    if not found:
+    columns = tuple(one if isinstance(one, Column) else _read(one) for one in given)
+    if not columns:
         raise ValueError("columns is empty; a table needs at least one column")
-    names = [column.name for column in found]
+    names = [column.name for column in columns]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two columns are named {twice[0]}")
-    of_users = [column.name for column in found if column.user]
+    of_users = [column.name for column in columns if column.user]
     if users and not of_users:
         raise ValueError(
             'no column identifies users: add {"name": "user", "user": True}; if the claim is about '
             "single rows, pass rows_per_user=1 too"
         )
     if len(of_users) > users:
-        told = f"columns {' and '.join(of_users)} have" if users else f"column {of_users[0]} has"
-        raise ValueError(f"{told} user = true; {users or 'no'} column may")
-    for column in found:
+        problem = f"columns {' and '.join(of_users)} have" if users else f"column {of_users[0]} has"
+        raise ValueError(f"{problem} user = true; {users or 'no'} column may")
+    for column in columns:
         bounded = column.low is not None and column.high is not None and column.low < column.high
         if not (column.user or column.categories or bounded):
             raise ValueError(f"column {column.name}: give its categories, or low and a larger high")
-    return found
+    return columns
 
 
 OTHER_NAMES = {"min": "low", "max": "high", "lower": "low", "upper": "high", "values": "categories"}
@@ -177,11 +177,11 @@ class Piped(ForeignMechanism):
         return claim_of(self.epsilon, self.delta)
 
     def arguments(self) -> dict[str, Any]:
-        told = [column.params() for column in self.columns]
+        columns = [column.params() for column in self.columns]
         given = {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "columns": told,
+            "columns": columns,
             "variant": self.variant,
         }
         return {"file": str(self.file.path.resolve()), "given": given}
@@ -264,8 +264,8 @@ def function_box(
     def release(self: Any, rng: np.random.Generator, data: Any) -> list[float]:
         arguments, numbers = data
         # Each call gets a copy, because some functions change or use up their table.
-        found: list[float] = numbers(function(*((rng,) if seeded else ()), *loads(arguments)))
-        return found
+        result: list[float] = numbers(function(*((rng,) if seeded else ()), *loads(arguments)))
+        return result
 
     def prepared(self: Any, data: Any) -> Any:
         arguments, numbers = prepare(data)

@@ -94,8 +94,8 @@ class NamedFeatures(Attack, name="features"):
     def score(self, state: Tree, outputs: Array) -> Array:
         seen = outputs[:, state["kept"]]
         score = self._learner.score if self.look == "intervals" else _SCORES[self.look]
-        found: Array = score(state, seen)
-        return found
+        scores: Array = score(state, seen)
+        return scores
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
         names = bytes(np.asarray(state["names"], np.uint8)).decode().split("\n")
@@ -103,10 +103,10 @@ class NamedFeatures(Attack, name="features"):
             return f"the {names[0]} {_side(state, edge, above)}{_hint(names[0])}"
         if self.look == "together":
             return _together(names, state, edge, above=above)
-        told = self._learner.words(state, edge, above, words)
-        if told is None:
+        sentence = self._learner.words(state, edge, above, words)
+        if sentence is None:
             return None
-        column, event = int(state["column"]), told.partition(" is ")[2]
+        column, event = int(state["column"]), sentence.partition(" is ")[2]
         if column < 0:
             return f"a weighted sum of features is {event}"
         return f"the {names[column]} is {event}{_hint(names[column])}"
@@ -116,11 +116,11 @@ def _together(names: Sequence[str], state: Tree, edge: float, *, above: bool) ->
     """Describe an event of the log-odds of several features by those that weigh most."""
     weight = np.asarray(state["weight"])
     most = np.argsort(-abs(weight), kind="stable")[:NAMED]
-    told = [f"the {names[at]}" for at in most if weight[at]]
-    more = int((weight != 0).sum()) - len(told)
-    listed = " and ".join(told) + (f" and {more} more" if more else "")
+    named = [f"the {names[at]}" for at in most if weight[at]]
+    more = int((weight != 0).sum()) - len(named)
+    listed = " and ".join(named) + (f" and {more} more" if more else "")
     side = f"{'above' if above else 'below'} {edge:.6g}"
-    together = ", taken together," if len(told) > 1 else ""
+    together = ", taken together," if len(named) > 1 else ""
     return f"the log-odds of D′ by {listed}{together} are {side}"
 
 
@@ -218,21 +218,21 @@ def telling(train: tuple[HostArray, HostArray], most: int) -> Ints:
 
 def difference(train: Sequence[HostArray]) -> Floats:
     """Return how far each column differs between two samples, in standard errors."""
-    there = [np.isfinite(part) for part in train]
+    finite = [np.isfinite(part) for part in train]
     whole = np.concatenate(
-        [np.where(t, part, np.nan) for t, part in zip(there, train, strict=True)]
+        [np.where(t, part, np.nan) for t, part in zip(finite, train, strict=True)]
     )
     with np.errstate(all="ignore"):
         centre = np.nan_to_num(np.nanmedian(np.where(np.isfinite(whole), whole, np.nan), axis=0))
-    found: Any = 0.0
+    largest: Any = 0.0
     for values in (
-        [np.where(t, part, centre) for t, part in zip(there, train, strict=True)],
-        [np.where(t, abs(part - centre), 0.0) for t, part in zip(there, train, strict=True)],
+        [np.where(t, part, centre) for t, part in zip(finite, train, strict=True)],
+        [np.where(t, abs(part - centre), 0.0) for t, part in zip(finite, train, strict=True)],
         [np.isnan(part).astype(float) for part in train],
     ):
         x, y = (np.clip(part, -1e150, 1e150) for part in values)
         error = np.sqrt(x.var(axis=0) / len(x) + y.var(axis=0) / len(y))
         gap = abs(y.mean(axis=0) - x.mean(axis=0))
         least = 0.05 * np.maximum(abs(x).max(axis=0), abs(y).max(axis=0)) / len(x) + 1e-12
-        found = np.maximum(found, gap / np.maximum(error, least))
-    return np.asarray(found, np.float64)
+        largest = np.maximum(largest, gap / np.maximum(error, least))
+    return np.asarray(largest, np.float64)

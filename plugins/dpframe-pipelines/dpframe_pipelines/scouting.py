@@ -108,9 +108,9 @@ class Scouting:
         """
         if self._usual is None:
             return []
-        found = self.filled_cells()
-        self.is_clear = bool(found)
-        return found or self._apart_pairs(most)
+        filling = self.filled_cells()
+        self.is_clear = bool(filling)
+        return filling or self._apart_pairs(most)
 
     def _apart_pairs(self, most: int) -> list[dict[str, Any]]:
         """Return pairs whose synthetic tables differ each time; see `pairs`."""
@@ -123,24 +123,24 @@ class Scouting:
             self._pair(halves, high, "half of the others at each bound"),
             *(self._pair([high] * size, one, "all others equal") for one in mixed[1:] + lacking),
         ]
-        found = self._chosen(tried, most)
-        if not found and mixed:
+        chosen = self._chosen(tried, most)
+        if not chosen and mixed:
             # Half of the records are high in some of the columns, the others in none.
             crossed = [low] * (size - size // 2) + [mixed[0]] * (size // 2)
             one = [h if m == lo else lo for lo, h, m in zip(low, high, mixed[0], strict=True)]
             tried = [self._pair(crossed, one, "values of two columns not related in the others")]
-            found = self._chosen(tried, most)
-        return found or self._chosen(self._least(low, high, size), most)
+            chosen = self._chosen(tried, most)
+        return chosen or self._chosen(self._least(low, high, size), most)
 
     def _chosen(self, tried: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
         apart = [(self._apart(params, CONTEST), params) for params in tried]
         ranked = sorted((one for one in apart if any(one[0])), key=lambda one: one[0], reverse=True)
-        found: list[dict[str, Any]] = []
+        chosen: list[dict[str, Any]] = []
         for _, params in ranked[: max(most, AGAIN)]:
             # Among many features, some differ by chance in a few fits.
-            if len(found) < most and any(self._apart(params, CONFIRMED)):
-                found.append(params)
-        return found
+            if len(chosen) < most and any(self._apart(params, CONFIRMED)):
+                chosen.append(params)
+        return chosen
 
     def _least(self, low: Any, high: Any, size: int) -> list[dict[str, Any]]:
         """Return the pair with the fewest equal records that show in the outputs.
@@ -191,14 +191,14 @@ class Scouting:
         inside = np.array([self._features.of([row]) for row in rows])[:, first:] > 0
         counts = made[:, first:]
         exact = (counts == counts[0]).all(axis=0) & (counts[0] > 0)
-        found: dict[int, dict[str, Any]] = {}
-        for at in np.flatnonzero(exact & inside.any(axis=0) & ~inside.all(axis=0)):
-            mine, other = int(np.argmax(inside[:, at])), int(np.argmin(inside[:, at]))
+        changes: dict[int, dict[str, Any]] = {}
+        for index in np.flatnonzero(exact & inside.any(axis=0) & ~inside.all(axis=0)):
+            mine, other = int(np.argmax(inside[:, index])), int(np.argmin(inside[:, index]))
             replaced = {"replace": mine, "by": rows[other]}
             change = {"remove": mine} if self._adds else replaced
-            words = f"the {self._features.names[first + at]} did not vary"
-            found.setdefault(mine, {**self._given, "edit": change, "description": words})
-        return list(found.values())[:most]
+            words = f"the {self._features.names[first + index]} did not vary"
+            changes.setdefault(mine, {**self._given, "edit": change, "description": words})
+        return list(changes.values())[:most]
 
     def filled_cells(self) -> list[dict[str, Any]]:
         """Return a pair that fills a cell of a marginal that is empty in the given table.
@@ -243,8 +243,8 @@ class Scouting:
         sides = self._fits(self._without(pair), CONFIRMED), self._fits(self._with(pair), CONFIRMED)
         if any(made is None for made in sides):
             return []
-        without, found = (float((made[:, at] > 0).mean()) for made in sides)
-        return [pair] if found >= OFTEN and without <= SELDOM else []
+        without, with_record = (float((made[:, at] > 0).mean()) for made in sides)
+        return [pair] if with_record >= OFTEN and without <= SELDOM else []
 
     def _without(self, params: dict[str, Any]) -> Any:
         return find_plugin("pair", "records").from_params(params).d0
@@ -300,9 +300,9 @@ class Scouting:
 
     def _pair(self, rows: list[Any], new: Any, words: str) -> dict[str, Any]:
         """Return a pair whose D′ has a new record, or has it in place of another one."""
-        told = records_params([*rows, new], adjacency=self._params["adjacency"])["table"]
-        change = {"add": told[-1]} if self._adds else {"replace": 0, "by": told[-1]}
-        own = {**self._given, "columns": self._names, "table": told[:-1]}
+        table = records_params([*rows, new], adjacency=self._params["adjacency"])["table"]
+        change = {"add": table[-1]} if self._adds else {"replace": 0, "by": table[-1]}
+        own = {**self._given, "columns": self._names, "table": table[:-1]}
         return {**own, "edit": change, "description": f"one record differs; {words}"}
 
     @property
@@ -348,14 +348,14 @@ class Scouting:
         Returns:
             None if the time is over.
         """
-        found = self._known.setdefault(repr(data), [])
-        while len(found) < least:
+        fits = self._known.setdefault(repr(data), [])
+        while len(fits) < least:
             if time.monotonic() > self._end:
                 return None
             self.fits += 1
             try:
                 # The synthesizer may change its table.
-                found.append(self._features.of(self._fit(self._rng, copy.deepcopy(data))))
+                fits.append(self._features.of(self._fit(self._rng, copy.deepcopy(data))))
             except Exception:
-                found.append([math.inf] * len(self._features.names))
-        return np.array(found)
+                fits.append([math.inf] * len(self._features.names))
+        return np.array(fits)

@@ -182,18 +182,18 @@ class EditableTable:
         return Joined(self._row_of(self.joined, user, key, share))
 
     def _row_of(self, columns: Sequence[Column], user: str, key: int, share: float | None) -> Row:
-        found: list[Any] = []
+        values: list[Any] = []
         for column in columns:
             if column.user:
-                found.append(user)
+                values.append(user)
             elif column.categories:
-                found.append(column.categories[key % len(column.categories)])
+                values.append(column.categories[key % len(column.categories)])
             elif share is None:
-                found.append(None)
+                values.append(None)
             else:
                 low, high = (0.0 if end is None else end for end in (column.low, column.high))
-                found.append(low + share * (high - low))
-        return tuple(found)
+                values.append(low + share * (high - low))
+        return tuple(values)
 
     def with_cell(self, row: Row, at: int, cell: Any) -> Row:
         """Return a row with another value in one column."""
@@ -204,10 +204,10 @@ class EditableTable:
         keys = list(self.categories)
         numbers = [c.name for c in (*self.columns, *self.joined) if not (c.categories or c.user)]
         for query in self._queries(keys, numbers):
-            asked = [query._replace(join=self.on)]
+            variants = [query._replace(join=self.on)]
             if self.on and query.where is None and query.having is None:
-                asked.append(query._replace(join=self.on, left=True))
-            for one in asked:
+                variants.append(query._replace(join=self.on, left=True))
+            for one in variants:
                 if not any(parts <= {*queries.features_of(one)} for parts in self._without):
                     yield one
 
@@ -293,21 +293,23 @@ class EditableTable:
         """
         general, thresholds = itertools.chain(self._first(), self._general()), self._thresholds()
         while True:
-            found = [*itertools.islice(general, 2), *itertools.islice(thresholds, 1)]
-            if not found:
+            batch = [*itertools.islice(general, 2), *itertools.islice(thresholds, 1)]
+            if not batch:
                 return
-            yield from found
+            yield from batch
 
     def _first(self) -> Iterator[Case]:
         """Yield cases until each part of a query and each kind of user has come once."""
-        asked, tables = list(self.queries()), list(self.users())
-        parts_of = [set(queries.features_of(query)) for query in asked]
-        unasked = dict.fromkeys(part for query in asked for part in queries.features_of(query))
+        all_queries, tables = list(self.queries()), list(self.users())
+        parts_of = [set(queries.features_of(query)) for query in all_queries]
+        unasked = dict.fromkeys(
+            part for query in all_queries for part in queries.features_of(query)
+        )
         unused = dict.fromkeys(range(len(tables)))
 
         def case(parts: Iterable[str], at: int | None) -> Iterator[Case]:
             """Yield a case of a query with some parts; WHERE and HAVING only if they are named."""
-            for query, own in zip(asked, parts_of, strict=True):
+            for query, own in zip(all_queries, parts_of, strict=True):
                 if at is not None and own >= {*parts} and not (own - {*parts}) & OPTIONAL:
                     unused.pop(at, None)
                     for part in own:
@@ -331,41 +333,41 @@ class EditableTable:
         planned += [(["SUM(column)", KEYED], words) for words in of_number]
         for parts, words in planned:
             # Without keys, or if an aggregate is left out, fewer parts remain.
-            found = list(case(parts, place(words)))
-            yield from found or case([parts[0], WHOLE], place(words))
+            cases = list(case(parts, place(words)))
+            yield from cases or case([parts[0], WHOLE], place(words))
         while unused:
             at = next(iter(unused))
-            found = list(case(by_key, at)) or list(case([], at))
+            cases = list(case(by_key, at)) or list(case([], at))
             unused.pop(at, None)
-            yield from found
+            yield from cases
         while unasked:
             part = next(iter(unasked))
-            found = list(case([part], place(ALL_KEYS)))
+            cases = list(case([part], place(ALL_KEYS)))
             unasked.pop(part, None)
-            yield from found
+            yield from cases
 
     def trial_cases(self) -> list[dict[str, Any]]:
         """Return the first query of each kind, and of each column, on an ordinary table.
 
         The first queries come again on a table of three users.
         """
-        asked: dict[Any, Query] = {}
+        by_kind: dict[Any, Query] = {}
         for query in self.queries():
             least = 1.0 if query.column == "*" else 0.0
             one = query if query.having is None else query._replace(having=least)
             for kind in (query.column, query.group, tuple(queries.features_of(query))):
-                asked.setdefault(kind, one)
+                by_kind.setdefault(kind, one)
         people = [self.row(f"u{n}", n, (1 + n // 3 % 3) / 4) for n in range(SHARED)]
         tables = [self._matched(tuple(people[:size]), ())[0] for size in (SHARED, 3)]
-        every = list(dict.fromkeys(asked.values()))
+        every = list(dict.fromkeys(by_kind.values()))
         first = [self._data(query, tables[0]) for query in every]
         return [*first, *(self._data(query, tables[1]) for query in every[:2])]
 
     def _general(self) -> Iterator[Case]:
-        asked, tables = list(self.queries()), list(self.users())
-        for reach in range(len(asked) + len(tables)):
-            for at in range(max(0, reach - len(asked) + 1), min(reach + 1, len(tables))):
-                yield self._case(asked[reach - at], *tables[at])
+        all_queries, tables = list(self.queries()), list(self.users())
+        for reach in range(len(all_queries) + len(tables)):
+            for at in range(max(0, reach - len(all_queries) + 1), min(reach + 1, len(tables))):
+                yield self._case(all_queries[reach - at], *tables[at])
 
     def _thresholds(self) -> Iterator[Case]:
         for least in range(1, MOST_USERS if self.keys else 0):
@@ -409,8 +411,8 @@ class EditableTable:
 
     def by_chance(self, rng: np.random.Generator) -> Case:
         """Draw a case."""
-        asked = list(self.queries())
-        query = asked[int(rng.integers(len(asked)))]
+        all_queries = list(self.queries())
+        query = all_queries[int(rng.integers(len(all_queries)))]
         most, size = self.rows_per_user, int(rng.integers(60))
         # Without a limit, about five rows belong to each of the others.
         owners = [n // most if most else rng.integers(OTHERS) for n in range(size)]
@@ -458,18 +460,18 @@ class EditableTable:
 
     def all_features(self) -> list[str]:
         """Return the features of all cases."""
-        asked = dict.fromkeys(part for q in self.queries() for part in queries.features_of(q))
-        asked.update(dict.fromkeys(words for _, _, words in self.users()))
-        return [*asked, *([THRESHOLD] if self.keys else [])]
+        features = dict.fromkeys(part for q in self.queries() for part in queries.features_of(q))
+        features.update(dict.fromkeys(words for _, _, words in self.users()))
+        return [*features, *([THRESHOLD] if self.keys else [])]
 
     def _data(self, query: Query, rows: tuple[Row, ...]) -> dict[str, Any]:
         own = [list(row) for row in rows if not isinstance(row, Joined)]
-        found = {"query": queries.told(query), "columns": self.names, "rows": own}
+        data = {"query": queries.told(query), "columns": self.names, "rows": own}
         if self.joined:
             cells = [list(row.cells) for row in rows if isinstance(row, Joined)]
             names = [column.name for column in self.joined]
-            found[queries.OTHER] = {"columns": names, "rows": cells}
-        return found
+            data[queries.OTHER] = {"columns": names, "rows": cells}
+        return data
 
     def case(self, pair: Any) -> Case:
         """Return the case of a pair."""
@@ -560,22 +562,22 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         chosen = [bench.case(one.pair) for one in best if one.growth > 0]
 
         def cases() -> Iterator[Case]:
-            asked = list(bench.queries())
+            all_queries = list(bench.queries())
             for case in chosen:  # the same users, with other queries
-                for at in rng.permutation(len(asked))[: self.batch // 8]:
-                    yield bench.asking(case, asked[int(at)])
+                for at in rng.permutation(len(all_queries))[: self.batch // 8]:
+                    yield bench.asking(case, all_queries[int(at)])
             yield from itertools.islice(bench.planned(), len(history) + self.batch)
             while True:
                 yield bench.by_chance(rng)
 
-        found: dict[Pair, None] = {}
+        proposed: dict[Pair, None] = {}
         for case in itertools.islice(cases(), 20 * self.batch + len(history)):
             pair = bench.pair(case)
             if bench.are_neighbours(case) and pair not in seen:
-                found[pair] = None
-                if len(found) == self.batch:
+                proposed[pair] = None
+                if len(proposed) == self.batch:
                     break
-        return list(found)
+        return list(proposed)
 
 
 class SmallerCases(Neighbourhood, name="sql-smaller"):
@@ -652,9 +654,9 @@ class SqlEngine(Piped, name="sql-engine"):
         return names_of(pair, categories_of((*self.columns, *self.joined)))
 
     def arguments(self) -> dict[str, Any]:
-        found = super().arguments()
-        found["given"] |= _plain(self.columns, self.joined)
-        return {**found, "categories": categories_of((*self.columns, *self.joined))}
+        arguments = super().arguments()
+        arguments["given"] |= _plain(self.columns, self.joined)
+        return {**arguments, "categories": categories_of((*self.columns, *self.joined))}
 
 
 def _check(columns: Sequence[Column], joined: Sequence[Column]) -> None:
@@ -672,8 +674,8 @@ def _check(columns: Sequence[Column], joined: Sequence[Column]) -> None:
     shared = [(own[one.name], one) for one in joined if one.name in own]
     users = any(one.user for one in joined)
     if len(shared) != 1 or not all(c.user == users and (users or c.categories) for c in shared[0]):
-        says = "shares one column with `columns`: the user if it has one, otherwise a key"
-        raise ParameterError("joined", f"the table `other` {says}")
+        rule = "shares one column with `columns`: the user if it has one, otherwise a key"
+        raise ParameterError("joined", f"the table `other` {rule}")
 
 
 def _plain(columns: Sequence[Column], joined: Sequence[Column]) -> dict[str, Any]:
@@ -759,12 +761,12 @@ def audit_sql(
     cases, categories = bench.trial_cases(), categories_of((*known, *more))
     until = time.monotonic() + min(SECONDS, math.inf if seconds is None else SHARE * seconds)
     if callable(answer):
-        found = list(of_function(answer, cases, categories, until, limit))
+        calls = list(of_function(answer, cases, categories, until, limit))
     else:
-        told = {"epsilon": epsilon, "delta": delta, "variant": variant, **_plain(known, more)}
-        given = {"file": str(Path(answer).resolve()), "given": told, "categories": categories}
-        found = list(of_program(given, cases, None if python is None else os.fspath(python), until))
-    params["without"] += unanswered(found, [column.name for column in (*known, *more)])
+        settings = {"epsilon": epsilon, "delta": delta, "variant": variant, **_plain(known, more)}
+        given = {"file": str(Path(answer).resolve()), "given": settings, "categories": categories}
+        calls = list(of_program(given, cases, None if python is None else os.fspath(python), until))
+    params["without"] += unanswered(calls, [column.name for column in (*known, *more)])
     search = {"use": "sql", "params": params}
     pipeline = _pipeline(answer, known, more, claim, variant)
     budget = Budget(trials, seconds, confidence, seed, limit)
@@ -813,10 +815,10 @@ def shrink(
         budget = budget._replace(seed=budget.seed + 1)
         texts = [json.dumps(pair.params()) for pair in dict.fromkeys(tried)]
         search = {"use": "sql-smaller", "params": {"pairs": texts}}
-        found = audited(pipeline, search, budget, python)
-        if found.cells[0].verdict != "violated":
+        smaller_record = audited(pipeline, search, budget, python)
+        if smaller_record.cells[0].verdict != "violated":
             return record
-        record = found
+        record = smaller_record
 
 
 def _pipeline(

@@ -56,8 +56,8 @@ class Synthesizer(Piped, name="synthesizer"):
 
     def features(self) -> Features:
         """Return features of a synthetic table."""
-        told = [column.params() for column in self.columns]
-        return Features(told, targets_of(self.columns))
+        columns = [column.params() for column in self.columns]
+        return Features(columns, targets_of(self.columns))
 
     def names_of(self, pair: Pair) -> list[str]:
         """Return the names of the features."""
@@ -87,9 +87,9 @@ class PlantedRecords(Neighbourhood, name="planted-records"):
         return str(self._records.adjacency)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        found = list(self._records.propose(rng, history))
-        made = [find_plugin("pair", "records").from_params(json.loads(p)) for p in self.pairs]
-        return found if history else [*made, *found][: max(len(found), len(made))]
+        proposed = list(self._records.propose(rng, history))
+        planted = [find_plugin("pair", "records").from_params(json.loads(p)) for p in self.pairs]
+        return proposed if history else [*planted, *proposed][: max(len(proposed), len(planted))]
 
     def features(self, pair: Pair) -> Sequence[str]:
         """Return the feature of a pair: its description, without the extent of the table."""
@@ -105,8 +105,8 @@ class PlantedRecords(Neighbourhood, name="planted-records"):
 
 
 def _feature(pair: Pair) -> str:
-    words, found, _ = pair.description.partition("; ")
-    return words if found else ORDINARY
+    words, separator, _ = pair.description.partition("; ")
+    return words if separator else ORDINARY
 
 
 def _check_names(table: Any, columns: Sequence[str]) -> None:
@@ -136,7 +136,7 @@ def _tried(
     except ParameterError:  # an empty table
         return 0
     rng = np.random.default_rng([seed, TRIED])
-    found = list(
+    attempts = list(
         fits_of(
             lambda data: fit(rng, data),
             lambda: copy.deepcopy(pair.d0),
@@ -144,8 +144,8 @@ def _tried(
             limit,
         )
     )
-    check_tables(found)
-    return len(found)
+    check_tables(attempts)
+    return len(attempts)
 
 
 def audit_synthesizer(
@@ -197,13 +197,13 @@ def audit_synthesizer(
     """
     known = columns_of(columns, users=0)
     _check_names(table, [column.name for column in known])
-    told = [column.params() for column in known]
+    schema = [column.params() for column in known]
     batch = pairs or max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
     more: dict[str, Any] = {"form": form, "beyond": beyond, "batch": batch}
-    params = records_params(table, adjacency=adjacency, schema=told, **more)
+    params = records_params(table, adjacency=adjacency, schema=schema, **more)
     first, texts = params, tuple[str, ...]()
     if callable(fit):
-        features = Features(told, targets_of(known))
+        features = Features(schema, targets_of(known))
         seeded = takes_generator(fit, "table")
         plain: Any = fit if seeded else lambda rng, data: fit(data)
         fits -= _tried(plain, params, features, seed, limit)
@@ -225,7 +225,7 @@ def audit_synthesizer(
             lambda data: ((data,), features.of),
         )
     else:
-        given = {"file": str(fit), "columns": told, "epsilon": epsilon, "delta": delta}
+        given = {"file": str(fit), "columns": schema, "epsilon": epsilon, "delta": delta}
         pipeline = {"use": "synthesizer", "params": given}
     both = {"records": json.dumps(first), "pairs": texts}
     search = {"use": "planted-records", "params": both}

@@ -84,16 +84,16 @@ class Tried(NamedTuple):
     """A trial call."""
 
     query: Query
-    found: Mapping[str, Any]  # see `trials.trial`
+    outcome: Mapping[str, Any]  # see `trials.trial`
 
 
 def within(seconds: float, call: Callable[[], Any]) -> Any:
     """Call with a time limit; None if it is exceeded. The thread is abandoned then."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def of_function(
@@ -114,10 +114,10 @@ def of_function(
         table = loads(dumps(queries.table_of(dict(data))))
         call = partial(answer, *([rng] if seeded else []), table, query)
         attempt = partial(trials.trial, call, read)
-        found = attempt() if limit is None else within(limit, attempt)
-        if found is not None:
-            yield Tried(query, found)
-        if found is None or time.monotonic() > until:
+        outcome = attempt() if limit is None else within(limit, attempt)
+        if outcome is not None:
+            yield Tried(query, outcome)
+        if outcome is None or time.monotonic() > until:
             return
 
 
@@ -126,11 +126,11 @@ def of_program(
 ) -> Iterator[Tried]:
     """Yield trial calls of a program in its interpreter until a time on the monotonic clock."""
     command = [python or sys.executable, str(PROGRAMS / "adapter.py")]
-    asked = json.dumps({"params": params, "cases": cases})
+    request = json.dumps({"params": params, "cases": cases})
     try:
-        left = until - time.monotonic()
+        remaining = until - time.monotonic()
         done = subprocess.run(
-            command, input=asked.encode(), capture_output=True, timeout=left, check=False
+            command, input=request.encode(), capture_output=True, timeout=remaining, check=False
         )
         out = done.stdout
     except subprocess.TimeoutExpired as error:
@@ -141,29 +141,29 @@ def of_program(
         yield Tried(queries.read(data["query"]), json.loads(line))
 
 
-def unanswered(found: Sequence[Tried], columns: Sequence[str]) -> list[str]:
+def unanswered(calls: Sequence[Tried], columns: Sequence[str]) -> list[str]:
     """Return the parts of queries that are never answered, because the engine refuses them.
 
     Args:
-        found: trial calls on ordinary tables, the last of them on smaller ones.
+        calls: trial calls on ordinary tables, the last of them on smaller ones.
         columns: names of all columns.
 
     Raises:
         DpframeError: no answer can be read, or some kind of query fails by a mistake.
         UndecidedError: all answers are one number.
     """
-    answered = [one for one in found if "raised" not in one.found]
-    if found and not answered:
-        first = found[0]
+    answered = [one for one in calls if "raised" not in one.outcome]
+    if calls and not answered:
+        first = calls[0]
         raise DpframeError(
-            f"all {len(found)} trial calls raised an exception, {NOTHING}: "
-            f"{first.found['raised']} (for {first.query.sql})"
+            f"all {len(calls)} trial calls raised an exception, {NOTHING}: "
+            f"{first.outcome['raised']} (for {first.query.sql})"
         )
     _look_at_answers(answered)
     left: list[str] = []
-    for one in found:
+    for one in calls:
         parts = queries.features_of(one.query)
-        if "raised" in one.found and _fails(parts, found) and not _left_out(parts, left):
+        if "raised" in one.outcome and _fails(parts, calls) and not _left_out(parts, left):
             _look_at_exception(one, columns)
             # The shortest list of parts that no answered query has.
             every = [set(queries.features_of(each.query)) for each in answered]
@@ -176,25 +176,25 @@ def _left_out(parts: Sequence[str], left: Sequence[str]) -> bool:
     return any(set(entry.split(" and ")) <= set(parts) for entry in left)
 
 
-def _fails(parts: Sequence[str], found: Sequence[Tried]) -> bool:
+def _fails(parts: Sequence[str], calls: Sequence[Tried]) -> bool:
     """True if all trial calls of a kind of query raised an exception."""
-    own = [one for one in found if queries.features_of(one.query) == list(parts)]
-    return all("raised" in one.found for one in own)
+    own = [one for one in calls if queries.features_of(one.query) == list(parts)]
+    return all("raised" in one.outcome for one in own)
 
 
 def _look_at_exception(one: Tried, columns: Sequence[str]) -> None:
     """Raise DpframeError if an exception looks like a mistake, not like a refusal."""
-    told, classes = str(one.found["raised"]), one.found["classes"]
-    if "NotImplementedError" in classes or REFUSALS.search(told):
+    exception, classes = str(one.outcome["raised"]), one.outcome["classes"]
+    if "NotImplementedError" in classes or REFUSALS.search(exception):
         return
-    named = re.search(r"\bcolumn\b|\bbinding\b", told, re.I) or any(
-        re.search(rf"\b{re.escape(name)}\b", told) for name in columns
+    named = re.search(r"\bcolumn\b|\bbinding\b", exception, re.I) or any(
+        re.search(rf"\b{re.escape(name)}\b", exception) for name in columns
     )
     if named or set(classes) & set(SLIPS):
         parts = " and ".join(queries.features_of(one.query))
         raise DpframeError(
-            f"{told}, in each trial call of {one.query.sql}. If the engine does not support such "
-            f"queries, raise NotImplementedError or pass without=[{parts!r}]"
+            f"{exception}, in each trial call of {one.query.sql}. If the engine does not support "
+            f"such queries, raise NotImplementedError or pass without=[{parts!r}]"
         )
 
 
@@ -202,7 +202,7 @@ def _look_at_answers(answered: Sequence[Tried]) -> None:
     """Raise DpframeError if no answer, or none of one kind of query, can be read."""
     if not answered:
         return
-    if all(one.found.get("is none") for one in answered):
+    if all(one.outcome.get("is none") for one in answered):
         raise DpframeError(
             f"the function returned None in all {len(answered)} trial calls, {NOTHING}; "
             "forgot `return`?"
@@ -210,28 +210,30 @@ def _look_at_answers(answered: Sequence[Tried]) -> None:
     groups = dict.fromkeys(one.query.group for one in answered)
     for group in groups:
         own = [one for one in answered if one.query.group == group]
-        keyed = [one for one in own if one.found.get("unknown")]
-        if group and keyed and not any(one.found.get("known") for one in own):
+        keyed = [one for one in own if one.outcome.get("unknown")]
+        if group and keyed and not any(one.outcome.get("known") for one in own):
             raise DpframeError(
                 f"the answer to {keyed[0].query.sql} has the keys "
-                f"{'; '.join(keyed[0].found['unknown'])}, and none of them is a category of "
+                f"{'; '.join(keyed[0].outcome['unknown'])}, and none of them is a category of "
                 f"{' and '.join(group)} in `columns`"
             )
     parts = dict.fromkeys(part for one in answered for part in queries.features_of(one.query))
     for part in (None, *parts):
         own = [one for one in answered if part is None or part in queries.features_of(one.query)]
-        unread = [one for one in own if one.found.get("unreadable") or one.found.get("is none")]
-        if any(one.found.get("values") for one in own) or (part and len(unread) < len(own)):
+        unread = [one for one in own if one.outcome.get("unreadable") or one.outcome.get("is none")]
+        if any(one.outcome.get("values") for one in own) or (part and len(unread) < len(own)):
             continue
         one = (unread or own)[0]
-        advice = "forgot `return`?" if one.found.get("is none") else "return a number for each key"
+        advice = (
+            "forgot `return`?" if one.outcome.get("is none") else "return a number for each key"
+        )
         of = part if part and part.startswith("without") else f"with {part}"
-        which, said = f"queries {of}" if part else "any query", one.found["sample"]
+        which, sample = f"queries {of}" if part else "any query", one.outcome["sample"]
         raise DpframeError(
             f"no value can be read from the answers to {which}, {NOTHING}: "
-            f"{said} is the answer to {one.query.sql}; {advice}"
+            f"{sample} is the answer to {one.query.sql}; {advice}"
         )
-    values = [value for one in answered for value in one.found.get("values", ())]
+    values = [value for one in answered for value in one.outcome.get("values", ())]
     if len(answered) >= LEAST and len(set(values)) == 1:
         raise UndecidedError(
             f"the function returned {values[0]:g} for all {len(answered)} queries and tables, "
@@ -239,20 +241,20 @@ def _look_at_answers(answered: Sequence[Tried]) -> None:
         )
 
 
-def check_tables(found: Sequence[Mapping[str, Any]]) -> None:
+def check_tables(fits: Sequence[Mapping[str, Any]]) -> None:
     """Look at trial fits of the user's own table; see `trials.trial` and `Features.problems`.
 
     Raises:
         DpframeError: all fits raise an exception, or show nothing of some column.
     """
-    if not found:
+    if not fits:
         return
-    if all("raised" in one for one in found):
+    if all("raised" in one for one in fits):
         raise DpframeError(
-            f"all {len(found)} trial fits of the given table raised an exception, {NOTHING}: "
-            f"{found[0]['raised']}"
+            f"all {len(fits)} trial fits of the given table raised an exception, {NOTHING}: "
+            f"{fits[0]['raised']}"
         )
-    tables = [one for one in found if "raised" not in one]
+    tables = [one for one in fits if "raised" not in one]
     if unread := [one for one in tables if "unreadable" in one]:
         one = unread[0]
         raise DpframeError(
@@ -278,9 +280,9 @@ def fits_of(
     """
     for _ in range(TRIED_AGAIN):
         attempt = partial(trials.trial, lambda: fit(table()), read)
-        found = attempt() if limit is None else within(limit, attempt)
-        if found is None:
+        outcome = attempt() if limit is None else within(limit, attempt)
+        if outcome is None:
             return
-        yield found
-        if "raised" not in found and "unreadable" not in found and not found["problems"]:
+        yield outcome
+        if "raised" not in outcome and "unreadable" not in outcome and not outcome["problems"]:
             return

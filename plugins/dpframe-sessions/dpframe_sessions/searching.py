@@ -139,11 +139,11 @@ def search_session(
         seconds = SECONDS
     if seconds is not None:
         spec["run"]["seconds"] = float(seconds)
-    asked = {at for name in names for at in reachable(name, len(queries), rounds, policy)}
-    unasked = [_query(queries, at) for at in range(len(queries)) if at not in asked]
+    reached = {number for name in names for number in reachable(name, len(queries), rounds, policy)}
+    unreached = [_query(queries, number) for number in range(len(queries)) if number not in reached]
     plugins: list[Any] = [
         _mechanism(start, step, queries, claim, seedable=seeded),
-        _only(pair, unasked),
+        _only(pair, unreached),
     ]
     record = audit(spec, plugins=plugins)
     _judge(record, queries)
@@ -204,15 +204,15 @@ def _judge(record: Record, queries: Sequence[Any]) -> None:
     (cell,) = record.cells
     if cell.verdict == "violated":
         params = cell.mechanism.params
-        said, policy = str(params["strategy"]), Policy(tuple(params.get("policy", ())))
-        asked = reachable(said, len(queries), params["rounds"], policy)
-        lines = [f"the session violates its claim: {cell.reason}", f"  strategy: {said}"]
-        lines += [f"  {_query(queries, at)}" for at in asked[:MOST_QUERIES]]
+        strategy, policy = str(params["strategy"]), Policy(tuple(params.get("policy", ())))
+        reached = reachable(strategy, len(queries), params["rounds"], policy)
+        lines = [f"the session violates its claim: {cell.reason}", f"  strategy: {strategy}"]
+        lines += [f"  {_query(queries, at)}" for at in reached[:MOST_QUERIES]]
         if cell.search is not None:
             counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
             on = [f"{hits:,} of {runs:,} on {name}" for hits, runs, name in counts]
             lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
-        if said == "learned":
+        if strategy == "learned":
             lines.append(f"  policy: {params.get('policy')}")
         raise ViolationError("\n".join(lines), record)
     if cell.verdict != "consistent":

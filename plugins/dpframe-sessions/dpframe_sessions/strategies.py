@@ -53,8 +53,8 @@ def refusal(error: type[Exception], message: str = "") -> Refusal:
 
 @functools.cache
 def _refusal(name: str) -> Refusal:
-    found: Refusal = type(name, (Refusal,), {"__doc__": "A refusal."})()
-    return found
+    instance: Refusal = type(name, (Refusal,), {"__doc__": "A refusal."})()
+    return instance
 
 
 class Policy(NamedTuple):
@@ -116,12 +116,12 @@ def play(
 
 def strategies(queries: int, *, learned: bool = False) -> list[str]:
     """Return the names of the strategies for a number of queries, about twenty at most."""
-    found = [f"fixed:{at}" for at in range(min(queries, 8))]
+    names = [f"fixed:{at}" for at in range(min(queries, 8))]
     if queries > 1:
-        found += ["alternate", "bisect", *(f"exhaust:{at}" for at in range(min(queries, 3)))]
+        names += ["alternate", "bisect", *(f"exhaust:{at}" for at in range(min(queries, 3)))]
         few = range(min(queries, 3))
-        found += [f"first:{i},{j}" for i, j in itertools.permutations(few, 2)]
-    return found + (["learned"] if learned else [])
+        names += [f"first:{i},{j}" for i, j in itertools.permutations(few, 2)]
+    return names + (["learned"] if learned else [])
 
 
 def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) -> list[int]:
@@ -135,7 +135,7 @@ def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) 
     """
     name, _, numbers = strategy.partition(":")
     given = [int(part) for part in numbers.split(",") if part]
-    asked = {
+    reached = {
         "fixed": given,
         "alternate": range(queries),
         "first": given,
@@ -144,7 +144,7 @@ def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) 
         "learned": policy.choices,
     }[name]
     most = rounds if name in ("alternate", "exhaust") else queries
-    return list(dict.fromkeys(asked))[:most]
+    return list(dict.fromkeys(reached))[:most]
 
 
 def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
@@ -293,7 +293,7 @@ def _references(
     rng: np.random.Generator,
 ) -> tuple[float, ...]:
     """Return the median of the first answer to each query."""
-    found = []
+    medians = []
     for at in range(len(queries)):
         answers = [
             _number(play(start, step, queries, f"fixed:{at}", 1, rng, data)[0])
@@ -302,8 +302,8 @@ def _references(
         ]
         numbers = [x for x in answers if math.isfinite(x)]
         booleans = set(numbers) <= {0.0, 1.0}
-        found.append(0.5 if booleans or not numbers else float(np.median(numbers)))
-    return tuple(found)
+        medians.append(0.5 if booleans or not numbers else float(np.median(numbers)))
+    return tuple(medians)
 
 
 def _by_round(runs: list[list[Any]]) -> list[list[Any]]:
@@ -319,8 +319,8 @@ def _difference(one: list[Any], other: list[Any]) -> float:
         value += (p - q) * math.log(p / q)
     numbers: list[Floats] = []
     for sample in (one, other):
-        found = np.array([_number(a) for a in sample if not isinstance(a, str | Refusal)])
-        numbers.append(found[np.isfinite(found)])
+        values = np.array([_number(a) for a in sample if not isinstance(a, str | Refusal)])
+        numbers.append(values[np.isfinite(values)])
     if min(map(len, numbers)) > 1:
         spread = math.sqrt(sum(float(np.var(x)) for x in numbers) / 2)
         gap = abs(float(np.mean(numbers[0]) - np.mean(numbers[1])))

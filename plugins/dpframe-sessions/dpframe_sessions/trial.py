@@ -81,9 +81,9 @@ def check_answers(
         # Refusals tell something if they differ between sessions.
         if max(len(set(map(repr, each))) for each in (sessions, answers)) > 1:
             return
-        told = repr(answers[0])
+        shown = repr(answers[0])
         raise UndecidedError(
-            f"step returned {told if len(told) <= LONGEST else f'{told[:LONGEST]}…'} in all "
+            f"step returned {shown if len(shown) <= LONGEST else f'{shown[:LONGEST]}…'} in all "
             f"{len(answers)} answers of trial sessions, so nothing was tested"
             f"{'; forgot `return`?' if answers[0] is None else '.'} Pass constant=True if it is "
             "right"

@@ -25,11 +25,11 @@ Steps = Mapping[tuple[float, float], int]
 
 def counted(history: Iterable[tuple[float, float, int]]) -> Steps:
     """Return the steps that Opacus's accountant has counted."""
-    found: dict[tuple[float, float], int] = {}
+    steps_of: dict[tuple[float, float], int] = {}
     for noise, rate, steps in history:
         key = float(noise), min(float(rate), 1.0)
-        found[key] = found.get(key, 0) + int(steps)
-    return found
+        steps_of[key] = steps_of.get(key, 0) + int(steps)
+    return steps_of
 
 
 class Loss:
@@ -72,7 +72,7 @@ class Loss:
         if self.is_too_large:
             return self.rough if epsilon < self.rough / ROUGH else None
         for finer in (1.0, REFINED):  # a coarse grid gives a larger ε
-            found = self.claim(finer).epsilon_at(self.delta)
-            if epsilon >= (1 - TOLERANCE) * found:
+            exact = self.claim(finer).epsilon_at(self.delta)
+            if epsilon >= (1 - TOLERANCE) * exact:
                 return None
-        return found
+        return exact

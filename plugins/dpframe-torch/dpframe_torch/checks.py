@@ -193,15 +193,15 @@ class NoiseMeter:
             return []
         if self.silent:
             return [f"{self.silent:,} steps were released without noise, although some is claimed"]
-        found = []
+        warnings = []
         if self.p_of_size() < RARE:
-            found.append(
+            warnings.append(
                 f"the noise has {self.ratio:.2g} times the standard deviation that the "
                 "optimiser states"
             )
         if self.p_of_repetition() < RARE:
-            found.append("the noise of successive steps is correlated: a generator is reseeded")
-        return found
+            warnings.append("the noise of successive steps is correlated: a generator is reseeded")
+        return warnings
 
     def described(self) -> dict[str, float] | None:
         """Return the measured noise for the record."""

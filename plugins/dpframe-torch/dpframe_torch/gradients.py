@@ -197,12 +197,12 @@ class GradientCanaries:
             return
         facts = torch.tensor(self.facts, dtype=torch.float64, device=self.signs.device)
         scale, claimed, odds = facts.T[:, :, None]
-        found = (torch.stack(self.kept) * self.signs).sum(2).double() * scale
-        others = found[:, self.number :] if self.has_controls else found
+        projections = (torch.stack(self.kept) * self.signs).sum(2).double() * scale
+        others = projections[:, self.number :] if self.has_controls else projections
         spread = NORMAL_MAD * others.abs().median(1, keepdim=True).values
-        found = found[:, : self.number]
+        projections = projections[:, : self.number]
         variance = torch.maximum(spread, claimed).clamp(min=LEAST).square()
-        ratio = (2 * found - 1) / (2 * variance) + odds
+        ratio = (2 * projections - 1) / (2 * variance) + odds
         self.total += torch.nn.functional.softplus(ratio).sum(0)
         self.spreads += spread[:, 0].tolist()
         self.kept.clear()

@@ -77,12 +77,12 @@ def outputs(
     module: torch.nn.Module, args: Any, kwargs: Any, rows: int, places: Sequence[int]
 ) -> list[tuple[str, Tensor | None]]:
     """Return names of modules and their first output tensors, in the order in which they end."""
-    found: list[tuple[str, Tensor | None]] = []
+    outputs: list[tuple[str, Tensor | None]] = []
 
     def note(name: str) -> Callable[..., None]:
         def hook(one: Any, given: Any, output: Any) -> None:
             tensor = first_tensor(output)
-            found.append((name, None if tensor is None else tensor.detach().clone()))
+            outputs.append((name, None if tensor is None else tensor.detach().clone()))
 
         return hook
 
@@ -96,7 +96,7 @@ def outputs(
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return outputs
 
 
 def first_tensor(value: Any) -> Tensor | None:
@@ -179,12 +179,12 @@ def check_samples(wrapper: Any, args: Any, kwargs: Mapping[str, Any], rows: int)
         """Return a random combination of the outputs of each record."""
         torch.manual_seed(SEED)
         output = wrapper(*inputs[0], **inputs[1])
-        found = first_tensor(output)
-        if found is None or len(found) != number:
+        tensor = first_tensor(output)
+        if tensor is None or len(tensor) != number:
             return None
         draws = torch.Generator().manual_seed(SEED)
-        weights = torch.randn(found.shape, generator=draws).to(found.device, found.dtype)
-        return (found * weights).reshape(number, -1).sum(1)
+        weights = torch.randn(tensor.shape, generator=draws).to(tensor.device, tensor.dtype)
+        return (tensor * weights).reshape(number, -1).sum(1)
 
     with kept(module), _without_gradients(module, params), torch.enable_grad():
         try:

@@ -264,34 +264,34 @@ def vocabulary_of(given: Any, data: Any, fields: Fields) -> npt.NDArray[np.int64
         CanaryError: these are not at least two token ids.
     """
     if given is None:
-        found = _tokens_in_use(data, fields)
+        ids = _tokens_in_use(data, fields)
     elif hasattr(given, "all_special_ids"):
-        found = np.setdiff1d(np.arange(len(given)), np.asarray(given.all_special_ids, np.int64))
+        ids = np.setdiff1d(np.arange(len(given)), np.asarray(given.all_special_ids, np.int64))
     elif isinstance(given, int) and not isinstance(given, bool):
-        found = np.arange(max(0, given))
+        ids = np.arange(max(0, given))
     else:
-        found = np.unique(np.asarray(given))
-    if found.dtype.kind not in "iu" or found.ndim != 1 or len(found) < 2 or found[0] < 0:
+        ids = np.unique(np.asarray(given))
+    if ids.dtype.kind not in "iu" or ids.ndim != 1 or len(ids) < 2 or ids[0] < 0:
         of = "the data have no" if given is None else "vocabulary:"
         what = "" if given is None else f" {str(given)[:60]} gives no"
         raise CanaryError(
             f"{of}{what} two different token ids, which random token sequences need; pass the "
             "number of tokens, their ids, or the tokenizer as vocabulary="
         )
-    return np.asarray(found, np.int64)
+    return np.asarray(ids, np.int64)
 
 
 def _tokens_in_use(data: Any, fields: Fields) -> Any:
     """Return the tokens of the first records, without masked ones."""
-    found = [np.zeros(0, np.int64)]
+    tokens_of = [np.zeros(0, np.int64)]
     for place in range(min(len(data), LOOKED_AT)):
         record = data[place]
         tokens = np.asarray(record[fields.inputs])
         mask = record.get("attention_mask") if isinstance(record, Mapping) else None
         if mask is not None and np.shape(mask) == tokens.shape:
             tokens = tokens[np.asarray(mask) != 0]
-        found.append(np.unique(tokens))
-    return np.unique(np.concatenate(found))
+        tokens_of.append(np.unique(tokens))
+    return np.unique(np.concatenate(tokens_of))
 
 
 def check_tokens(model: torch.nn.Module, kind: str, records: Sequence[Any], fields: Fields) -> None:
@@ -397,24 +397,24 @@ def copy_of(record: Any) -> Any:
 
 def digest_of(records: Sequence[Any]) -> str:
     """Return a hash of records."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
 
     def add(value: Any) -> None:
         if isinstance(value, Mapping):
             for key in value:
-                found.update(str(key).encode())
+                digest.update(str(key).encode())
                 add(value[key])
         elif isinstance(value, tuple | list) and not all(isinstance(v, int | float) for v in value):
             for one in value:
                 add(one)
         elif torch.is_tensor(value):
-            found.update(str(tuple(value.shape)).encode())
-            found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(str(tuple(value.shape)).encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         else:
             array = np.asarray(value)
             shown = repr(value).encode() if array.dtype.hasobject else array.tobytes()
-            found.update(str(array.shape).encode() + shown)
+            digest.update(str(array.shape).encode() + shown)
 
     for record in records:
         add(record)
-    return "sha256:" + found.hexdigest()
+    return "sha256:" + digest.hexdigest()

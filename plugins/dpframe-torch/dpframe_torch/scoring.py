@@ -82,13 +82,13 @@ class Scoring:
         if callable(score):
             with evaluating(model):
                 records = [copy_of(one) for one in self.records]
-                found = np.asarray(torch.as_tensor(score(model, records)).detach().cpu())
-            if found.shape != (len(self.records),):
+                scores = np.asarray(torch.as_tensor(score(model, records)).detach().cpu())
+            if scores.shape != (len(self.records),):
                 raise CanaryError(
-                    f"score: returned shape {found.shape}; one score for each of the "
+                    f"score: returned shape {scores.shape}; one score for each of the "
                     f"{len(self.records)} canaries is required"
                 )
-            return found.astype(np.float64)
+            return scores.astype(np.float64)
         if score not in ("loss", "contrast", *BY_REFERENCES):
             raise CanaryError(f"score: {score!r} is none of loss, contrast, lira, rmia, gradient")
         if score == "contrast" and right_labels is None:
@@ -133,7 +133,7 @@ class Scoring:
     def _losses(self, model: torch.nn.Module, right: Sequence[int] | None) -> Scores:
         """Return losses, shape [m]; if right labels are given, minus the losses on those."""
         first, last = share_of_rank(len(self.records))
-        found = [np.empty(0)]
+        parts = [np.empty(0)]
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
         with evaluating(model), torch.no_grad():
             for start in range(first, last, self.batch):
@@ -143,8 +143,8 @@ class Scoring:
                 if right is not None:
                     truth = [_labelled(self.records[i], right[i]) for i in chosen]
                     losses = losses - self._of_batch(model, truth, device)
-                found.append(losses)
-        scores: Scores = gathered(np.concatenate(found))
+                parts.append(losses)
+        scores: Scores = gathered(np.concatenate(parts))
         return scores
 
     def _of_batch(self, model: torch.nn.Module, records: list[Any], device: Any) -> Scores:
@@ -316,12 +316,12 @@ def _logits(output: Any) -> Tensor:
     named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
     values = output.values() if isinstance(output, Mapping) else output
     several = values if isinstance(output, Mapping | tuple | list) else [output]
-    found = named if named is not None else next((v for v in several if torch.is_tensor(v)), None)
-    if not torch.is_tensor(found):
+    logits = named if named is not None else next((v for v in several if torch.is_tensor(v)), None)
+    if not torch.is_tensor(logits):
         raise CanaryError(
             f"loss: the model returns {type(output).__name__}, not logits; give loss="
         )
-    return found
+    return logits
 
 
 def _labelled(record: Any, label: int) -> Any:
@@ -388,8 +388,8 @@ def from_first_rank(make: Callable[[], Result]) -> Result:
     made: list[Any] = [make() if rank == 0 else None]
     if world > 1:
         distributed.broadcast_object_list(made, src=0)
-    found: Result = made[0]
-    return found
+    result: Result = made[0]
+    return result
 
 
 def share_of_rank(number: int) -> tuple[int, int]:
@@ -406,7 +406,7 @@ def gathered(values: npt.NDArray[Any]) -> Any:
 def gathered_objects(value: Any) -> list[Any]:
     """Return an object of each rank."""
     _, world = ranks()
-    found: list[Any] = [value] * world
+    objects: list[Any] = [value] * world
     if world > 1:
-        distributed.all_gather_object(found, value)
-    return found
+        distributed.all_gather_object(objects, value)
+    return objects

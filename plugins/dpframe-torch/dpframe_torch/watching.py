@@ -374,11 +374,11 @@ class Watch:
         """
         if len(args) == 1 and not kwargs and torch.is_tensor(args[0]):  # as most models are called
             return self._unwrapped(args[0]) if args[0].ndim else None
-        found = list(_tensors([args, kwargs]))
+        tensors = list(_tensors([args, kwargs]))
         own = self.canaries.inputs[0]
-        named = [one for name, one in found if name is not None and name == self.name]
-        shaped = [one for _, one in found if one.shape[1:] == own.shape]
-        chosen = next(iter([*named, *shaped, *(one for _, one in found)]), None)
+        named = [one for name, one in tensors if name is not None and name == self.name]
+        shaped = [one for _, one in tensors if one.shape[1:] == own.shape]
+        chosen = next(iter([*named, *shaped, *(one for _, one in tensors)]), None)
         return None if chosen is None else self._unwrapped(chosen)
 
     def _unwrapped(self, tensor: Tensor) -> Tensor:
@@ -497,11 +497,11 @@ class Watch:
 
     def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
         """Compare the canaries with unique inputs with what was trained on."""
-        found: list[str] = []
-        given = int(rows.sum())
+        warnings: list[str] = []
+        trained = int(rows.sum())
         inside, outside = int(members.sum()), int((~members).sum())
         present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
-        if not given:
+        if not trained:
             unseen = len(rows) or (self.optimizer is None and not self.before)
             return [
                 Doubt(
@@ -528,7 +528,7 @@ class Watch:
                 )
             ]
         if absent > outside / 10:
-            found.append(
+            warnings.append(
                 Doubt(
                     f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
                     "reads other data than canaries.train_set, or has the indices of the original "
@@ -537,8 +537,8 @@ class Watch:
             )
         # A record is in no batch with probability ∏(1 − b/n) ≤ exp(−Σb/n), b being the sizes.
         missing = inside - present
-        chance = math.exp(-given / max(1, self.records))
-        if given >= self.records and p_of_evenness(seen[members], len(rows)) < RARE / 2:
+        chance = math.exp(-trained / max(1, self.records))
+        if trained >= self.records and p_of_evenness(seen[members], len(rows)) < RARE / 2:
             # A shuffled loader leaves out less than a batch in its first epoch.
             chance = min(chance, float(np.median(rows)) / self.records)
         if missing and p_of_missing(missing, inside, chance) < RARE / 2:
@@ -546,9 +546,9 @@ class Watch:
                 f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
                 "drop_last, a subset or an augmentation leaves them out"
             )
-            found.append(Doubt(text) if missing > inside / 2 else text)
+            warnings.append(Doubt(text) if missing > inside / 2 else text)
         elif missing > inside / 2:
-            found.append(
+            warnings.append(
                 Doubt(
                     f"only {present:,} of {inside:,} canaries that are in were trained on: the "
                     "training was short, or a sampler, a subset or an augmentation leaves them out"
@@ -556,21 +556,21 @@ class Watch:
             )
         # In uniform batches of given sizes the canaries' number varies at most like a binomial.
         hits, share = int(seen[members].sum()), inside / max(1, self.records)
-        rare = share < 1 and p_of_missing(given - hits, max(1, given), 1 - share) < RARE
-        if rare and hits < 0.9 * given * share and not found:
+        rare = share < 1 and p_of_missing(trained - hits, max(1, trained), 1 - share) < RARE
+        if rare and hits < 0.9 * trained * share and not warnings:
             text = (
                 f"canaries were recognised {hits:,} times in what was trained on, and "
-                f"{given * share:,.0f} times were expected: an augmentation changes some of them, "
-                "a sampler prefers other records, or other data are trained on too"
+                f"{trained * share:,.0f} times were expected: an augmentation changes some of "
+                "them, a sampler prefers other records, or other data are trained on too"
             )
-            found.append(Doubt(text) if hits < given * share / 2 else text)
-        return found
+            warnings.append(Doubt(text) if hits < trained * share / 2 else text)
+        return warnings
 
     def _of_batches(self, rows: Floats, seen: Any, epsilon: float | None, engine: Any) -> list[str]:
         steps, n = len(rows), self.records
         if steps < FEWEST_STEPS or not n:
             return []
-        found = []
+        warnings = []
         accounted = engine is not None or hasattr(self.optimizer, "expected_batch_size")
         rate = min(rows.mean() / n, 1.0)
         if (accounted or epsilon is not None) and rate < 0.999:
@@ -586,28 +586,28 @@ class Watch:
                     if n % size and rows.min() == rows.max() and steps > 2 * n // size
                     else ""
                 )
-                found.append(
+                warnings.append(
                     f"batches are not Poisson samples: nearly all have {size:,} records, as from a "
                     f"shuffled loader{dropped}; {meaning}"
                 )
             elif p_of_evenness(seen, steps) < RARE:
-                found.append(
+                warnings.append(
                     "batches are not Poisson samples: all canaries were seen about equally "
                     f"often, as from a shuffled loader; {meaning}"
                 )
-        wanted = getattr(self.optimizer, "expected_batch_size", None)
-        if wanted:
+        expected = getattr(self.optimizer, "expected_batch_size", None)
+        if expected:
             world = getattr(self.optimizer, "world_size", 1)
-            wanted *= self.accumulated * world
+            expected *= self.accumulated * world
             rounded = self.accumulated * world  # Opacus rounds down, in each rank
             now = rows[self.since :]  # Opacus's optimiser may be a second one
-            if len(now) and _differs(now, n, wanted / n, (wanted + rounded) / n):
-                found.append(
+            if len(now) and _differs(now, n, expected / n, (expected + rounded) / n):
+                warnings.append(
                     f"a step had {now.mean():.1f} records on average, but Opacus's "
-                    f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
+                    f"expected_batch_size is {expected:g}: the batch size that is trained with is "
                     "not the one that is accounted for"
                 )
-        return [*map(Doubt, found)] if accounted else found
+        return [*map(Doubt, warnings)] if accounted else warnings
 
     def _of_other_parameters(self) -> list[str]:
         """Name parameters that changed although the watched optimiser does not train them."""
@@ -692,49 +692,52 @@ class Watch:
 
     def unchecked(self) -> list[str]:
         """Return sentences on what could not be checked, for the report."""
-        found = []
+        sentences = []
         if self.opacus and hasattr(self.wrapper, "_per_sample_gradient_norms"):
-            found.append(
+            sentences.append(
                 "Not checked: with ghost clipping, gradients of single records exist only inside "
                 "Opacus."
             )
         if not self.tried and not self.mixed:
-            found.append(
+            sentences.append(
                 "Not checked: that the model's output for a record does not depend on the other "
                 "records of its batch."
             )
         if self.optimizer is not None and not self.opacus:
-            found.append("Not checked: noise and clipping of an optimiser that is not Opacus's.")
-        return found
+            sentences.append(
+                "Not checked: noise and clipping of an optimiser that is not Opacus's."
+            )
+        return sentences
 
     def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
         history = getattr(getattr(engine, "accountant", None), "history", None)
         if not history:
             return []
-        found = []
+        warnings = []
         counted = sum(steps for _, _, steps in history)
         if counted != (made := self.before + len(rows)):
-            found.append(
+            warnings.append(
                 f"the accountant counted {counted:,} steps, and {made:,} were made since "
                 "canaries.watch was called"
             )
         noises = {noise for noise, _, _ in history}
         if self.noise.claimed and noises != self.noise.claimed:
-            said, used = (
+            counted_noises, used = (
                 ", ".join(f"{x:g}" for x in sorted(s)) for s in (noises, self.noise.claimed)
             )
-            found.append(
-                f"the accountant counted noise multipliers {said}, the optimiser used {used}"
+            warnings.append(
+                f"the accountant counted noise multipliers {counted_noises}, the optimiser used "
+                f"{used}"
             )
         rate = sum(rate * steps for _, rate, steps in history) / counted
         mean = float(rows.mean()) if len(rows) else 0.0
         n = self.records
         if len(rows) and n and _differs(rows, n, rate, rate):
-            found.append(
+            warnings.append(
                 f"the accountant assumed batches of {rate * n:.1f} records on average, but "
                 f"they had {mean:.1f}"
             )
-        return found
+        return warnings
 
     def described(self) -> dict[str, Any]:
         """Return counts for the record; none of them reveals a single canary."""
