@@ -88,7 +88,7 @@ MISTAKES = [
     (["run", "{spec}", "--bogus"], "No such option"),
     (["check", "broken.toml"], "did you mean 'epsilon'?"),
     (["plan", "broken.toml"], "did you mean 'epsilon'?"),
-    (["show", "nowhere"], "no record there"),
+    (["show", "nowhere"], "there is no such record"),
     (["show", "a-file"], "not JSON"),
     (["plugins", "laplase"], "did you mean 'laplace'?"),
 ]

@@ -92,7 +92,7 @@ class BlackBoxDraws(draws.Draws):
             raise SampleError(NOT_SEEDABLE)
 
 
-class Noted(NamedTuple):
+class AnswerFacts(NamedTuple):
     """Facts about the answers of a segment, besides their counts."""
 
     answers: set[tuple[int, int]]  # all, or two different ones
@@ -112,8 +112,8 @@ class BlackBoxPass(PassWork):
         notes = [self.nan_note("all outputs")]
         if not self.mechanisms[0].seedable:
             notes.append("not replayable: the mechanism does not take its randomness from the seed")
-        if (given := note_of(self.mechanisms)) is not None:
-            notes.append(given)
+        if (note := note_of(self.mechanisms)) is not None:
+            notes.append(note)
         kind = self.the_pass.shape.dtype
         if kind.kind == "f" and kind.itemsize > 8:
             notes.append(f"{kind} outputs were rounded to float64 before they were scored")
@@ -130,7 +130,7 @@ class BlackBoxPass(PassWork):
 
     @property
     def mechanisms(self) -> tuple[HostMechanism, ...]:
-        """One per variant."""
+        """The mechanisms, one per variant."""
         mechanisms: Any = self.the_pass.mechanisms
         return tuple(mechanisms)
 
@@ -175,7 +175,7 @@ class BlackBoxPass(PassWork):
         super()._find_counts()
         self._answers = [(set[tuple[int, int]](), 0)] * self.variants
         """By variant: the answers counted here, or two different ones, and their number."""
-        self._noted: dict[tuple[int, int, int], Noted] = {}
+        self._facts: dict[tuple[int, int, int], AnswerFacts] = {}
         """Facts about segments that are not added yet, by variant, dataset and first chunk."""
         self._kinds: list[set[int]] = [set() for _ in range(self.variants)]
         """Kinds of exceptions by variant: not all, but two or more if there are several."""
@@ -186,19 +186,19 @@ class BlackBoxPass(PassWork):
         ]
         for cell, place in self.the_pass.cells:
             saved = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
-            most = [] if saved is None else [(done - start) * rows for done in saved.done]
-            if saved is not None and _is_count(saved.leaves, most):
-                known = np.array(saved.leaves[0], np.int64)
-                self.exceptions[place.variant] = rounds.PrefixCounts(known, saved.done, rows)
+            answers = [] if saved is None else [(done - start) * rows for done in saved.done]
+            if saved is not None and _is_count(saved.leaves, answers):
+                raised = np.array(saved.leaves[0], np.int64)
+                self.exceptions[place.variant] = rounds.PrefixCounts(raised, saved.done, rows)
                 self._kinds[place.variant].update(saved.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         for variant, (answers, number) in enumerate(self._answers):
-            if (noted := self._noted.pop((variant, index, segment.first), None)) is not None:
-                known = answers if len(answers) > 1 else answers | noted.answers
-                self._answers[variant] = known, number + noted.number
-                self._kinds[variant] |= noted.kinds
-                raised = np.array([noted.raised, 0])[[index, 1 - index]]
+            if (facts := self._facts.pop((variant, index, segment.first), None)) is not None:
+                known = answers if len(answers) > 1 else answers | facts.answers
+                self._answers[variant] = known, number + facts.number
+                self._kinds[variant] |= facts.kinds
+                raised = np.array([facts.raised, 0])[[index, 1 - index]]
                 self.exceptions[variant].add(index, segment, raised)
         super().add(index, segment, counted, seconds)
 
@@ -211,7 +211,7 @@ class BlackBoxPass(PassWork):
     def untested(self, cell: Cell, variant: int) -> str | None:
         answers, number = self._answers[variant]
         if cell.mechanism.constant or number < sum(self.tally.trials):
-            return None  # others were counted in an earlier process; the scores tell then
+            return None  # others were counted in an earlier process; the scores decide then
         return one_answer(answers, cell.mechanism.label, number, self.source.words)
 
     def begin(self) -> None:
@@ -227,8 +227,8 @@ class BlackBoxPass(PassWork):
     def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:
         def first(index: int) -> HostArray:
             chunk = self.tally.done[index]
-            if (known := self._seen.get((variant, index, chunk))) is not None:
-                return known
+            if (outputs := self._seen.get((variant, index, chunk))) is not None:
+                return outputs
             return self.draws.sampler(EVAL, variant).draw(index, chunk, chunk + 1)
 
         sides = at_once([partial(first, index) for index in (0, 1)], self.source.most)
@@ -268,7 +268,9 @@ class BlackBoxPass(PassWork):
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         active = self.active
         drawn: list[list[HostArray]] = [[] for _ in active]
-        known = max((self._known(variant, index, segment) for variant in active), default=0)
+        at_hand = max(
+            (self._chunks_at_hand(variant, index, segment) for variant in active), default=0
+        )
         started = time.monotonic()
         try:
             for variant, segment_outputs in zip(active, drawn, strict=True):
@@ -278,7 +280,7 @@ class BlackBoxPass(PassWork):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_variant)) // rows for of_variant in drawn)
-        self._task_size.measured(done - known, time.monotonic() - started)
+        self._task_size.measured(done - at_hand, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         variants = [
             self._count_variant(variant, index, segment, segment_outputs)
@@ -301,8 +303,8 @@ class BlackBoxPass(PassWork):
 
     def save(self) -> None:
         if self.independence.passes():
-            asked = self.the_pass.shape.asking is not None  # arrays have no exceptions to count
-            for cell, place in self.the_pass.cells if self._changed and asked else ():
+            is_answer = self.the_pass.shape.asking is not None  # arrays have no exceptions to count
+            for cell, place in self.the_pass.cells if self._changed and is_answer else ():
                 tally, kinds = self.exceptions[place.variant], sorted(self._kinds[place.variant])
                 raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:MOST_KINDS]])
                 key = checkpoint.RAISED + self.keys[cell.id]
@@ -314,7 +316,7 @@ class BlackBoxPass(PassWork):
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, checkpoint.RAISED + key)
 
-    def _known(self, variant: int, index: int, segment: Segment) -> int:
+    def _chunks_at_hand(self, variant: int, index: int, segment: Segment) -> int:
         """Return the number of chunks from the first on that were drawn before."""
         chunks = range(segment.first, segment.stop)
         unknown = (chunk for chunk in chunks if (variant, index, chunk) not in self._seen)
@@ -347,7 +349,7 @@ class BlackBoxPass(PassWork):
         if segment.limit < self.the_pass.rows:
             number = segment.limit
         outputs = np.concatenate(drawn)[:number]
-        self._noted[variant, index, segment.first] = self._note(outputs)
+        self._facts[variant, index, segment.first] = self._note(outputs)
         start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
             before, batch = counts, outputs[first : first + self.batch]
@@ -360,12 +362,14 @@ class BlackBoxPass(PassWork):
         scorers = zip(self.statistics, counts, _variant(self.zeros, variant), strict=True)
         return tuple(rounds.checked_counts(*scorer, trials, 1) for scorer in scorers)
 
-    def _note(self, outputs: HostArray) -> Noted:
+    def _note(self, outputs: HostArray) -> AnswerFacts:
         if self.the_pass.shape.asking is None:
-            return Noted(different_outputs(outputs, self.source.words), len(outputs), 0, set())
-        own = Answers(outputs)
-        kinds = np.unique(own.kinds[own.raised])[:MOST_KINDS].tolist()
-        return Noted(different((outputs,)), len(outputs), int(own.raised.sum()), {*kinds})
+            return AnswerFacts(
+                different_outputs(outputs, self.source.words), len(outputs), 0, set()
+            )
+        answers = Answers(outputs)
+        kinds = np.unique(answers.kinds[answers.raised])[:MOST_KINDS].tolist()
+        return AnswerFacts(different((outputs,)), len(outputs), int(answers.raised.sum()), {*kinds})
 
     def _look_for_drift(
         self,
@@ -408,11 +412,11 @@ class BlackBoxPass(PassWork):
         return as_scored(outputs, self.dtype)
 
 
-def _is_count(leaves: Any, most: list[int]) -> bool:
-    """True if stored numbers and kinds of exceptions are possible; `most` has the answers."""
+def _is_count(leaves: Any, answers: list[int]) -> bool:
+    """True if stored numbers and kinds of exceptions are possible; `answers` has their most."""
     match leaves:
         case [[on0, on1], [*kinds]] if {type(one) for one in (on0, on1, *kinds)} == {int}:
-            return bool(0 <= on0 <= most[0] and 0 <= on1 <= most[1])
+            return bool(0 <= on0 <= answers[0] and 0 <= on1 <= answers[1])
     return False
 
 

@@ -56,7 +56,7 @@ class Draws:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
         self.until: float | None = None  # end of the time for drawing, on the monotonic clock
-        self.leaving = threading.Event()
+        self.cancelled = threading.Event()
         """Set when the run ends early: slow draws stop."""
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
@@ -130,7 +130,7 @@ class Draws:
     def _traced(self, task: DrawTask, stream: str, variant: int) -> TracedSampler:
         limits = self.the_pass.slow, self._nbytes, lambda: self.seconds
         where = task, stream, variant, self.executor
-        return TracedSampler(*where, *limits, self.until, self.leaving)
+        return TracedSampler(*where, *limits, self.until, self.cancelled)
 
     @cached_property
     def _draw_task(self) -> DrawTask:

@@ -67,7 +67,7 @@ class PairPass(TracedPass):
             self.ready()
             self.begin()
             if look:
-                self._look()
+                self._check_first_outputs()
 
     def counted(self, chunks: range, store: checkpoint.Store, at_once: Counter) -> Seen:
         """Count some chunks; stored ones are not drawn again."""

@@ -74,19 +74,19 @@ class PassWork(ABC):
         """True if a NaN would fail the cell."""
         self.upto = the_pass.trials  # trials of each dataset at which counting ends
         self.in_steps = False
-        """True if the estimators are asked after each round if they need more."""
+        """True if the estimators decide after each round if another follows."""
         self.tally: PrefixCounts | Rounds
         self.anytime: AnytimePass | None = None
         """Feeds anytime estimators round by round; None for others."""
         self.seconds = 0.0  # time spent on the pass, by all threads together
         self.keys: dict[str, str] = {}
-        self.times = 1  # size of segments, as a multiple of the usual size
+        self.segment_scale = 1  # size of segments, as a multiple of the usual size
         self._apart: dict[range, tuple[Tree, ...]] = {}  # windows counted on one dataset only
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
         """End of the time budget: first of preparing, then of counting."""
-        self.leaving = threading.Event()  # set when the run ends early
+        self.cancelled = threading.Event()  # set when the run ends early
         self.begun = False  # True once counting has begun
         self._changed = False
 
@@ -108,7 +108,7 @@ class PassWork(ABC):
             self._find_counts()
             if next(self.units(), None) is not None:
                 self.ready()
-                self._look()
+                self._check_first_outputs()
                 self.compile()
         self.seconds = time.perf_counter() - started
 
@@ -145,13 +145,17 @@ class PassWork(ABC):
             yield from self.tally.units(self.tally.step() if self.in_steps else None)
             return
         size = (self.upto, the_pass.rows, the_pass.elements)
-        how: Any = {"slow": the_pass.slow, "times": self.times, "parts": self.store.parts or 1}
-        both = [iter(segments(*size, done, **how)) for done in self.tally.done]
+        settings: Any = {
+            "slow": the_pass.slow,
+            "times": self.segment_scale,
+            "parts": self.store.parts or 1,
+        }
+        both = [iter(segments(*size, done, **settings)) for done in self.tally.done]
         for index, of_one in enumerate(both):
             if (segment := next(of_one, None)) is not None:
                 yield index, segment
-        rest = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
-        for segment, index in heapq.merge(*rest):
+        later = [zip(of_one, itertools.repeat(index)) for index, of_one in enumerate(both)]
+        for segment, index in heapq.merge(*later):
             yield index, segment
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
@@ -278,7 +282,7 @@ class PassWork(ABC):
     @property
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """Remarks for the record of every cell of the pass."""
+        """Notes for the record of every cell of the pass."""
 
     @abstractmethod
     def learning(self) -> Draws:
@@ -301,7 +305,7 @@ class PassWork(ABC):
     def conclude(self) -> None:  # noqa: B027  # most have nothing to check
         """Check all counted outputs at the end; raises WorthlessError if they are dependent."""
 
-    def _look(self) -> None:
+    def _check_first_outputs(self) -> None:
         """Check the first outputs of every variant, and the attacks on some.
 
         Code treats keys and rows alike for all values of its floats and in all repeats. So only the
@@ -336,9 +340,9 @@ class PassWork(ABC):
         self, attack: Attack, outputs: tuple[HostArray, HostArray]
     ) -> tuple[HostArray, HostArray]:
         """Return answers of any kind as an attack sees them, each alone."""
-        look = self.the_pass.shape, self.dtype
-        trace.check_seen_alone(attack, outputs[0], *look)
-        return trace.seen(attack, outputs[0], *look), trace.seen(attack, outputs[1], *look)
+        form = self.the_pass.shape, self.dtype
+        trace.check_seen_alone(attack, outputs[0], *form)
+        return trace.seen(attack, outputs[0], *form), trace.seen(attack, outputs[1], *form)
 
     def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
         if self.on_host:
@@ -370,7 +374,7 @@ class TracedPass(PassWork):
 
     def learning(self) -> Draws:
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.executor)
-        self.draws.leaving = self.leaving
+        self.draws.cancelled = self.cancelled
         if (left := self.time_left()) is not None:
             self.draws.until = time.monotonic() + left + FIRST_OVERTIME_SECONDS
         return self.draws

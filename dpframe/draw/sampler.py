@@ -52,7 +52,7 @@ class Sampler(Protocol):
 
 SEND_SECONDS = 1.0  # seconds of drawing worth sending to other processes, which must compile first
 
-LEAST_RATE = 5e7
+TRANSFER_RATE = 5e7
 """Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
 
 
@@ -71,7 +71,7 @@ class TracedSampler(Sampler):
     nbytes: int  # of the outputs of a chunk
     seconds: Callable[[], float]  # times a chunk
     until: float | None  # end of the time for drawing, on the monotonic clock
-    leaving: threading.Event  # set when the run ends early
+    cancelled: threading.Event  # set when the run ends early
 
     def draw(self, dataset: int, first: int, stop: int) -> HostArray:
         (outputs,) = self._here(dataset, range(first, stop))
@@ -82,7 +82,7 @@ class TracedSampler(Sampler):
 
     def columns_at_once(self, which: Sequence[Which]) -> list[list[HostArray]]:
         """Return the outputs, or the scores of each attack, for each part of `which`."""
-        is_away = not self.executor.is_local and self._pays(which)
+        is_away = not self.executor.is_local and self._is_worth_sending(which)
         # In sequence, slow releases would keep only one core busy.
         if is_away or (self.slow and jax.default_backend() == "cpu"):
             task_size = TaskSize(self.nbytes)
@@ -95,7 +95,7 @@ class TracedSampler(Sampler):
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
 
     def _here(self, dataset: int, chunks: range) -> list[HostArray]:
-        if self.leaving.is_set():
+        if self.cancelled.is_set():
             raise RunCancelled
         if self.until is not None and time.monotonic() > self.until:
             raise DeadlinePassed
@@ -106,15 +106,17 @@ class TracedSampler(Sampler):
         return arrays
 
     def _task(self, dataset: int, chunks: range) -> DrawChunks:
-        where = self.stream, self.variant, dataset, chunks.start, chunks.stop
-        return DrawChunks(self.task, *where, until=self.until)
+        address = self.stream, self.variant, dataset, chunks.start, chunks.stop
+        return DrawChunks(self.task, *address, until=self.until)
 
-    def _pays(self, which: Sequence[Which]) -> bool:
+    def _is_worth_sending(self, which: Sequence[Which]) -> bool:
         """True if drawing by the executor saves time; if not declared slow, a chunk is timed."""
         if self.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)
-        return number > 2 and self.seconds() > max(SEND_SECONDS / number, self.nbytes / LEAST_RATE)
+        return number > 2 and self.seconds() > max(
+            SEND_SECONDS / number, self.nbytes / TRANSFER_RATE
+        )
 
 
 class SeesDraws(Protocol):
@@ -132,9 +134,9 @@ class SeesDraws(Protocol):
 # everywhere.
 
 FIRST_ROWS = 8  # answers of each of the first chunks
-LEVEL = 32  # consecutive chunks of one size
-STEP = 4  # growth from one size to the next
-LEVELS = 6
+CHUNKS_PER_SIZE = 32  # consecutive chunks of one size
+SIZE_FACTOR = 4  # growth from one size to the next
+MOST_GROWTHS = 6
 LARGEST_ROWS = 1 << 12  # answers of a chunk, at most
 CHUNK_BYTES = 1 << 23  # bytes of a chunk, at most, once the width of an answer is known
 
@@ -151,7 +153,7 @@ class ChunkSizes:
         """Return the number of answers of a chunk, for each dataset."""
         if self._rows is not None:
             return self._rows
-        rows: int = FIRST_ROWS * STEP ** min(chunk // LEVEL, LEVELS)
+        rows: int = FIRST_ROWS * SIZE_FACTOR ** min(chunk // CHUNKS_PER_SIZE, MOST_GROWTHS)
         fits = LARGEST_ROWS if self.widest is None else max(FIRST_ROWS, CHUNK_BYTES // self.widest)
         return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
 
@@ -160,9 +162,9 @@ class ChunkSizes:
 
         The end is the number of the chunk after the last; it is `first` if no chunk fits.
         """
-        stop, got = first, 0
-        while got < draws and got + self.rows_of(stop) <= most:
-            got += self.rows_of(stop)
+        stop, rows = first, 0
+        while rows < draws and rows + self.rows_of(stop) <= most:
+            rows += self.rows_of(stop)
             stop += 1
         return stop
 
@@ -182,7 +184,7 @@ class BlackBoxSampler(Sampler):
     """Draws one stream of a black box by its workers, as many at once as there are tasks for.
 
     Rows are outputs in the `form` of a shape or, as long as that is unknown, answers of any kind,
-    asked for in these terms. The clock runs while workers draw. `deadline` returns the end of a
+    requested in these terms. The clock runs while workers draw. `deadline` returns the end of a
     task of a dataset that starts now; default: that of the clock.
     """
 
@@ -233,7 +235,7 @@ class BlackBoxSampler(Sampler):
 
         def size(of: tuple[int, int]) -> int:
             if self._task_size.seconds is None:  # the first chunks that grow are a task together
-                return LEVEL if self.sizes.grow else 1
+                return CHUNKS_PER_SIZE if self.sizes.grow else 1
             return max(1, self._task_size.chunks // of[1])
 
         def draw(of: tuple[int, int], chunks: range) -> HostArray:
@@ -254,8 +256,10 @@ class BlackBoxSampler(Sampler):
         seedable, stream = mechanism.seedable, self.stream.of("addresses")
 
         def draw(worker: WorkerLease, dataset: int) -> HostArray:
-            asked = self._request(0, 0, 1)._replace(stream=stream, dataset=dataset)
-            return self._untimed(self._joined(self._outputs(worker, asked, self.clock.deadline())))
+            request = self._request(0, 0, 1)._replace(stream=stream, dataset=dataset)
+            return self._untimed(
+                self._joined(self._outputs(worker, request, self.clock.deadline()))
+            )
 
         see = partial(self.see, 0, 0, counted=False)
         with self.source.lend(self.load, 2) as workers, self.clock.running():
@@ -316,13 +320,13 @@ def padded(rows: HostArray, columns: int) -> HostArray:
     """Fill answers up to a number of columns; wider ones stay as they are."""
     if rows.shape[1] >= columns:
         return rows
-    more = (0, 0), (0, columns - rows.shape[1])
-    filled: HostArray = np.pad(rows, more, constant_values=np.uint64(ABSENT))
+    padding = (0, 0), (0, columns - rows.shape[1])
+    filled: HostArray = np.pad(rows, padding, constant_values=np.uint64(ABSENT))
     return filled
 
 
 MOST_PAIRS = 256  # pairs of one search, each with answers in memory
-COMPARED = 8  # numbers of an answer that are tested for dependence
+COMPARED_NUMBERS = 8  # numbers of an answer that are tested for dependence
 
 
 class PairIndependence:
@@ -343,16 +347,16 @@ class PairIndependence:
         rows = self._sizes.rows_of(first)
         with self._lock:
             if rows not in self._by_rows:
-                share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
+                tests = (MOST_GROWTHS + 1) * MOST_PAIRS  # all of these share the error probability
                 self._by_rows[rows] = Independence(
-                    rows, share, answers=True, drift=self._drift, black_boxes=self._black_boxes
+                    rows, tests, answers=True, drift=self._drift, black_boxes=self._black_boxes
                 )
-            known = self._by_rows[rows]
-        some = padded(outputs[:, : BEFORE + COMPARED], BEFORE + COMPARED).copy()
-        some[:, SECONDS] = 0  # the time of an answer may repeat
-        known.see(variant, index, first, some, counted=counted)
+            independence = self._by_rows[rows]
+        compared = padded(outputs[:, : BEFORE + COMPARED_NUMBERS], BEFORE + COMPARED_NUMBERS).copy()
+        compared[:, SECONDS] = 0  # the time of an answer may repeat
+        independence.see(variant, index, first, compared, counted=counted)
 
     def conclude(self) -> None:
         """Check the answers once more; raises WorthlessError."""
-        for one in self._by_rows.values():
-            one.conclude()
+        for independence in self._by_rows.values():
+            independence.conclude()

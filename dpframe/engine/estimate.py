@@ -15,7 +15,7 @@ from dpframe.claims import Claim
 from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.engine.ledger import Ledger, LookCounter, query_of
-from dpframe.engine.schedule import NEVER
+from dpframe.engine.schedule import NOTHING_COUNTED
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.interfaces.plugin_calls import call_plugin, certifies, exact_shares
@@ -73,7 +73,7 @@ def estimate_cell(
         trials=trials,
         counts=listed,
         query=query,
-        notes=(*work.notes, *cut, *again(looks)),
+        notes=(*work.notes, *cut, *note_of_looks(looks)),
         looks=looks,
         exceptions=work.exceptions_of(place.variant),
         draw_group=work.the_pass.stream.group,
@@ -231,11 +231,11 @@ def _counted(
     """Return a cell's counts, its trials, and the reason if nothing was counted."""
     if anytime_cell is not None:
         trials = anytime_cell.progress.trials
-        problem = anytime_cell.problem or (None if trials else NEVER)
+        problem = anytime_cell.problem or (None if trials else NOTHING_COUNTED)
         return anytime_cell.counts, (trials, trials), None if problem is None else str(problem)
     tally: Any = work.tally
     totals, each = tally.total()
-    return place.own(totals), each, None if all(each) else NEVER
+    return place.own(totals), each, None if all(each) else NOTHING_COUNTED
 
 
 def _cut_short(trials: tuple[int, int], wanted: int, settled: Settled | None) -> tuple[str, ...]:
@@ -252,12 +252,12 @@ def _cut_short(trials: tuple[int, int], wanted: int, settled: Settled | None) ->
     )
 
 
-def again(looks: Looks) -> tuple[str, ...]:
+def note_of_looks(looks: Looks) -> tuple[str, ...]:
     """Return the note about earlier looks at the draws of a cell, if there were any."""
     if looks.number == 1:
         return ()
     return (
         f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
         "looks together err with at most 1.5 times that. If you changed the mechanism permanently, "
-        "start again in a new folder: --out DIR",
+        "start note_of_looks in a new folder: --out DIR",
     )

@@ -79,7 +79,7 @@ def run(
         threads: segments counted at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: runs black boxes; default: worker processes that end with the run.
-        executor: does the tasks of the run; default: this process and its workers.
+        executor: runs the tasks; default: this process and its workers.
         timings: takes the seconds that each estimator needed, by the cell's id.
 
     Returns:
@@ -168,30 +168,30 @@ class Runner:
 
     def __post_init__(self) -> None:
         elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
-        self.times = self.executor.scale(elements / SEGMENT_ELEMENTS)
+        self.segment_scale = self.executor.scale(elements / SEGMENT_ELEMENTS)
         """Size of segments, in multiples of the usual one."""
         failed = self.plan.failed
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in failed}
         self.draws = 0
-        self.called = self.store.calls
+        self.stored_releases = self.store.calls
         """Releases that an interrupted run had requested."""
-        self.before = self.source.calls  # releases that the plan has requested already
+        self.releases_before = self.source.calls  # releases that the plan has requested already
         self.label = ""
         self.extremes: dict[Any, Any] = {}
-        self.again: list[Pass] = []  # parts of passes that failed as a whole
-        self.leaving = threading.Event()
+        self.failed_parts: list[Pass] = []  # parts of passes that failed as a whole
+        self.cancelled = threading.Event()
         self.tried: set[Any] = set()
 
     def run_all(self, passes: Sequence[Pass]) -> None:
         """Run passes, and the parts of those that fail, until nothing is left."""
         while passes:
-            self.again = []
+            self.failed_parts = []
             longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
             self._serve([self.work_on(the_pass) for the_pass in longest_first])
-            passes = self.again
+            passes = self.failed_parts
 
     def _serve(self, works: Sequence[Any]) -> None:
-        """Do passes or searches on threads, and take their results as they come."""
+        """Run passes or searches on threads, and take their results as they come."""
         devices, beside = [None], 0
         if not all(work.on_host for work in works):
             devices = jax.devices()
@@ -204,7 +204,7 @@ class Runner:
                     self._take(event)
                     if self.store.due:
                         self._save(works)
-                    done = self.draws + self.source.calls - self.before
+                    done = self.draws + self.source.calls - self.releases_before
                     progress = {"cells_done": len(self.results), "draws_done": done}
                     self.progress(**progress, label=self.label)
         finally:
@@ -215,7 +215,7 @@ class Runner:
 
     def _stop(self) -> None:
         """Stop everything that the threads wait for."""
-        self.leaving.set()
+        self.cancelled.set()
         self.source.stop()
         self.executor.stop()
 
@@ -230,8 +230,8 @@ class Runner:
             work.source = self.source
         else:
             work = TracedPass(*given)
-            work.executor, work.times = self.executor, self.times
-        work.leaving = self.leaving
+            work.executor, work.segment_scale = self.executor, self.segment_scale
+        work.cancelled = self.cancelled
         if the_pass.anytime:
             from dpframe.engine.anytime import AnytimePass
 
@@ -315,7 +315,7 @@ class Runner:
             work.forget()
         parts = _parts(the_pass, error)
         if len(parts) > 1:
-            self.again.extend(the_pass.only(part) for part in parts)
+            self.failed_parts.extend(the_pass.only(part) for part in parts)
             return
         reason = str(error) if isinstance(error, CellError) else text.error_message(error)
         for cell, _ in the_pass.cells:
@@ -325,7 +325,7 @@ class Runner:
         for work in works:
             work.save()
         if self.shard is None:  # merging adds up shards, which share the first calls
-            self.store.note_calls(self.called + self.source.calls)
+            self.store.note_calls(self.stored_releases + self.source.calls)
         self.store.flush()
 
     def search(self, cells: Sequence[Cell]) -> None:
@@ -336,7 +336,7 @@ class Runner:
         pool, shared = ThreadPoolExecutor(self.threads, "dpframe-count"), threading.Lock()
 
         def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-            if self.leaving.is_set():
+            if self.cancelled.is_set():
                 raise RunCancelled
             return [future.result() for future in [pool.submit(call) for call in calls]]
 

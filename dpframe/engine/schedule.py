@@ -26,7 +26,7 @@ Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a t
 FAREWELL_SECONDS = 1.0  # seconds that threads get to finish when the caller leaves
 CHECK_SECONDS = 0.2  # seconds between two checks of time budgets
 
-NEVER = "the time budget ran out before anything was counted"
+NOTHING_COUNTED = "the time budget ran out before anything was counted"
 
 FIRST_UNITS = 2  # units that are counted even without time left: the first of each dataset
 
@@ -215,7 +215,7 @@ class Schedule:
                     stuck = [thread for thread, own in self._doing.items() if own is work]
                     hooks = {doing(thread.ident) for thread in stuck} - {None}
                     why = [f"{hook} did not return" for hook in sorted(map(str, hooks))]
-                    self._close(work, GaveUpError("; ".join([NEVER, *why])))
+                    self._close(work, GaveUpError("; ".join([NOTHING_COUNTED, *why])))
                     for thread in stuck:
                         del self._doing[thread]
                         self._threads.append(self._thread(only_host=work.on_host))

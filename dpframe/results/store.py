@@ -3,7 +3,7 @@
 A record that is read must agree with its digest and with the verdicts that its own numbers give.
 P-values and bounds are not derived from the counts again: this would need the estimator's code,
 which reading a record must never run, and its layout, which the record does not contain. The digest
-finds accidents; `dpframe certify` and `dpframe verify` check somebody else's record.
+finds accidents; `dpframe certify` and `dpframe verify` check a record from another source.
 """
 
 import contextlib
@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str]) -> Record:
     try:
         content = read_regular(file, MOST_RECORD_BYTES)
     except FileNotFoundError:
-        raise RecordError(f"{file}: no record there") from None
+        raise RecordError(f"{file}: there is no such record") from None
     except IsADirectoryError:
         raise RecordError(f"{file}: is a directory; a record is a JSON file") from None
     except NotReadableError as error:
@@ -218,7 +218,7 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
 def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
     """Return the first contradiction in a record and its JSON values; None if there is none."""
     if record.digest is None:
-        return "its digest is gone"
+        return "it has no digest"
     if (problem := next(_disagreements(record), None)) is not None:
         return problem
     same = record.digest == digest_of(contents)
@@ -230,25 +230,26 @@ def _disagreements(record: Record) -> Iterator[str]:
         if number > 1:
             yield f"cell {shown(name)} occurs more than once"
     for cell in record.cells:
-        for problem in _cell(cell):
+        for problem in _contradictions(cell):
             yield f"cell {shown(cell.id)}: {problem}"
-    again = judged(record.cells, record.summary.m, record.audit.multiplicity)
+    judged_again = judged(record.cells, record.summary.m, record.audit.multiplicity)
     same_words = record.environment.dpframe == __version__
-    for cell, anew in zip(record.cells, again, strict=True):
+    for cell, expected in zip(record.cells, judged_again, strict=True):
         name = shown(cell.id)
-        if cell.verdict != anew.verdict:
-            yield f"cell {name}: its verdict is {cell.verdict}, but its numbers give {anew.verdict}"
-        if not _close(cell.p_adjusted, anew.p_adjusted):
-            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {anew.p_adjusted}"
-        if same_words and cell.reason != anew.reason:
-            yield f"cell {name}: its reason does not match its numbers: {anew.reason}"
+        if cell.verdict != expected.verdict:
+            given = f"its verdict is {cell.verdict}, but its numbers give {expected.verdict}"
+            yield f"cell {name}: {given}"
+        if not _close(cell.p_adjusted, expected.p_adjusted):
+            yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {expected.p_adjusted}"
+        if same_words and cell.reason != expected.reason:
+            yield f"cell {name}: its reason does not match its numbers: {expected.reason}"
     for name, value in totals(record.cells).items():
         if getattr(record.summary, name) != value:
             given = getattr(record.summary, name)
             yield f"summary.{name} is {given}, but its cells add up to {value}"
-    least = sum(map(_is_tested, record.cells))
-    if not least <= record.summary.m <= least + record.summary.failed:
-        yield f"summary.m is {record.summary.m}, but its cells give {least}"
+    tested = sum(map(_is_tested, record.cells))
+    if not tested <= record.summary.m <= tested + record.summary.failed:
+        yield f"summary.m is {record.summary.m}, but its cells give {tested}"
 
 
 def _is_tested(cell: CellRecord) -> bool:
@@ -256,7 +257,7 @@ def _is_tested(cell: CellRecord) -> bool:
     return cell.claim is not None and cell.estimate is not None and cell.estimate.certified
 
 
-def _cell(cell: CellRecord) -> Iterator[str]:
+def _contradictions(cell: CellRecord) -> Iterator[str]:
     """Find parts of a cell that exclude each other; judges and reports rely on their absence."""
     estimate, tested = cell.estimate, _is_tested(cell)
     if (cell.status == "ok") != (estimate is not None):
@@ -267,7 +268,7 @@ def _cell(cell: CellRecord) -> Iterator[str]:
         if tested != (getattr(cell, name) is not None):
             yield f"it has {'no' if tested else 'a'} {name}"
     if estimate is not None:
-        yield from _estimate(cell, estimate)
+        yield from _contradictions_of_estimate(cell, estimate)
     counted = sum(cell.trials)
     if cell.draws != (counted if cell.draw_group else 0):
         yield f"its trials add up to {counted} draws, not to {cell.draws}"
@@ -276,12 +277,12 @@ def _cell(cell: CellRecord) -> Iterator[str]:
     if not _adds_up(cell):
         yield f"its counts do not add up to its trials {cell.trials}"
     if (exact := cell.exact) is not None:
-        most = exact.exceeding
-        if bool(most) != bool(exact.witnesses) or most > exact.pairs:
-            yield f"its query exceeds its sensitivity on {most} of {exact.pairs} pairs"
+        exceeding = exact.exceeding
+        if bool(exceeding) != bool(exact.witnesses) or exceeding > exact.pairs:
+            yield f"its query exceeds its sensitivity on {exceeding} of {exact.pairs} pairs"
 
 
-def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
+def _contradictions_of_estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
     lower, upper = estimate.epsilon_lower, estimate.epsilon_upper
     if not all(cell.trials):
         yield "it has an estimate, but no draws"

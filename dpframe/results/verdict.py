@@ -90,8 +90,8 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
         error = 1 - basis.confidence
         if error not in factors:
             # The factor for the p-value of the most extreme counts.
-            left = m - sum(each <= error for each in resolved)
-            factors[error] = {"holm": max(1, left), "bonferroni": m, "none": 1}[multiplicity]
+            unrejected = m - sum(each <= error for each in resolved)
+            factors[error] = {"holm": max(1, unrejected), "bonferroni": m, "none": 1}[multiplicity]
         verdict, reason = _verdict(cell, p, p_sampled, price, factors[error])
         results[place] = cell.model_copy(
             update={"verdict": verdict, "p_adjusted": p, "reason": reason}
@@ -104,11 +104,11 @@ def adjusted_p_values(p_values: list[float], m: int, multiplicity: str) -> list[
 
     Each p-value already includes the price of its look, and may be above 1.
     """
-    paid = [min(p, 1.0) for p in p_values]
+    capped = [min(p, 1.0) for p in p_values]
     if multiplicity == "none":
-        return paid
+        return capped
     adjust = {"holm": holm, "bonferroni": bonferroni}[multiplicity]
-    return [float(p) for p in adjust(paid, m)]
+    return [float(p) for p in adjust(capped, m)]
 
 
 def _verdict(
@@ -131,9 +131,9 @@ def _verdict(
             f"even the most extreme counts possible in {trials:,} trials would not reject "
             f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}; "
             + (_TOO_RARE if enough else "more trials are needed")
-            + _after(ended(cell))
+            + _continued(ended(cell))
         )
-    return CONSISTENT, f"no violation found; {_shown(cell)}{_would_show(cell)}"
+    return CONSISTENT, f"no violation found; {_shown(cell)}{_power_note(cell)}"
 
 
 def _untested(cell: CellRecord) -> str | None:
@@ -151,20 +151,20 @@ def equal_scores(number: int | None, attacks: str) -> str:
     return f"all {scores} of {attacks} were equal, so nothing was tested"
 
 
-def _would_show(cell: CellRecord) -> str:
+def _power_note(cell: CellRecord) -> str:
     """State the loss, rounded up, that an ideal attack would have shown."""
     if (power := cell.power) is None or saw_nothing(cell):
         return ""
     return (
-        f"; a loss of {_up(power.epsilon)} or more ({power.model}) would have been found with "
-        f"probability {power.probability:g}, if the attack had seen all of it"
+        f"; a loss of {_rounded_up(power.epsilon)} or more ({power.model}) would have been found "
+        f"with probability {power.probability:g}, if the attack had seen all of it"
     )
 
 
 MOST_UNTRIED = 3  # features that a sentence names
 
 
-def _after(text: str) -> str:
+def _continued(text: str) -> str:
     return f"; {text}" if text else ""
 
 
@@ -197,11 +197,11 @@ def covered(cell: CellRecord) -> str:
             loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
         else:
             loss = (
-                f"a loss of {_up(most)} or more (randomised response) would have been found with "
-                f"probability {coverage.probability:g}{at}"
+                f"a loss of {_rounded_up(most)} or more (randomised response) would have been found "
+                f"with probability {coverage.probability:g}{at}"
             )
         if at and most != median:
-            loss += ", none" if median is None else f", one of {_up(median)}"
+            loss += ", none" if median is None else f", one of {_rounded_up(median)}"
             loss += " on a median pair"
         parts.append(loss)
     if coverage.untried:
@@ -217,7 +217,7 @@ def covered(cell: CellRecord) -> str:
     return "; ".join(parts)
 
 
-def _up(loss: float) -> str:
+def _rounded_up(loss: float) -> str:
     """Write a loss with four digits, rounded up."""
     digits = 3 - math.floor(math.log10(loss)) if loss > 0 else 0
     return f"{math.ceil(loss * 10.0**digits) / 10.0**digits:.4g}"
@@ -228,7 +228,7 @@ def is_refuted_together(cell: CellRecord) -> bool:
     return cell.verdict == VIOLATED and (cell.reason or "").startswith(TOGETHER)
 
 
-def _down(bound: float) -> str:
+def _rounded_down(bound: float) -> str:
     """Write a bound with three digits, rounded down."""
     digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 2
     return f"{math.floor(bound * 10**digits) / 10**digits:.3g}"
@@ -244,7 +244,7 @@ def _violated(cell: CellRecord) -> str:
         return f"loss certified above {lower:.4g} at δ = {delta:.3g}, claimed {claimed:.4g}"
     if cell.search is not None and cell.search.pairs:
         return (
-            f"{TOGETHER}; best single pair ≥ {_down(lower)}, claimed {claimed:.4g} at δ = "
+            f"{TOGETHER}; best single pair ≥ {_rounded_down(lower)}, claimed {claimed:.4g} at δ = "
             f"{delta:.3g}"
         )
     if cell.p_value <= 1 - cell.estimate.confidence:
@@ -270,7 +270,7 @@ def _shown(cell: CellRecord) -> str:
         pairs = "one pair" if number == 1 else f"{number} pairs"
         return (
             f"this search of {pairs} shows a loss of at least {lower:.4g} {at}; another pair, "
-            f"attack or event may show more{_after(covered(cell))}"
+            f"attack or event may show more{_continued(covered(cell))}"
         )
     least, upper = f"this attack shows a loss of at least {lower:.4g}", estimate.epsilon_upper
     if upper is None or not math.isfinite(upper):

@@ -56,7 +56,7 @@ class Arm(ABC):
     probabilities come from draws that were already bet on, or are never bet on.
     """
 
-    least = 0.0  # standard errors beyond a claim below which nothing is bet
+    least_z = 0.0  # standard errors beyond a claim below which nothing is bet
 
     def __init__(self, proposed: Proposed, group: str) -> None:
         self.pair, self.mechanism, self.claim, self.points, *_ = proposed
@@ -75,13 +75,13 @@ class Arm(ABC):
         return None
 
     @property
-    def saw_nothing(self) -> bool:
+    def shows_one_output(self) -> bool:
         """True if every event has probability 0 or 1 so far, the same on D and on D′."""
         above = self.seen.above
         return bool(np.isin(above, (0, self.seen.trials)).all() and (above[0] == above[1]).all())
 
     @abstractmethod
-    def first(self) -> int:
+    def first_draws(self) -> int:
         """Return the number of draws of each dataset that `warm_up` makes."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Arm(ABC):
     def draw(self, draws: int) -> Seen:
         """Draw a round and count it under cuts that were chosen before."""
 
-    def take_in(self, fresh: Seen) -> None:
+    def add_round(self, fresh: Seen) -> None:
         """Add a round to the draws that choose later bets; attacks may learn from them."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
         self.seen = Seen(above, trials, self.seen.cuts)
@@ -191,11 +191,11 @@ class TracedArm(Arm):
         edges = np.ravel(self._work.own_layouts[attack])
         return edges[cut] if len(edges) else True
 
-    def first(self) -> int:
+    def first_draws(self) -> int:
         return self.the_pass.rows * chunks_at_first(self.the_pass.trials, self.the_pass.rows)
 
     def warm_up(self) -> None:
-        self._drew(self.first() // self.the_pass.rows)
+        self._note_chunks(self.first_draws() // self.the_pass.rows)
         self._learn(self.drawn // 2)
 
     def next_round(self, most: int) -> int:
@@ -205,15 +205,15 @@ class TracedArm(Arm):
     def draw(self, draws: int) -> Seen:
         chunks = draws // self.the_pass.rows
         fresh = self._counted(range(self.drawn, self.drawn + chunks))
-        self._drew(chunks)
+        self._note_chunks(chunks)
         return fresh
 
-    def _drew(self, chunks: int) -> None:
+    def _note_chunks(self, chunks: int) -> None:
         self.drawn += chunks
         self.trials = self.drawn * self.the_pass.rows
 
-    def take_in(self, fresh: Seen) -> None:
-        super().take_in(fresh)
+    def add_round(self, fresh: Seen) -> None:
+        super().add_round(fresh)
         most = min(MOST_LEARNED, max(MOST_FOR_CUTS, ENTRIES // max(1, self.the_pass.elements)))
         chunks = chunks_to_learn_from(self.drawn, self._learned, -(-most // self.the_pass.rows))
         if chunks != self._learned:

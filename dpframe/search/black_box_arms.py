@@ -58,7 +58,7 @@ class BlackBoxArm(arms.Arm):
     one half, while the other half gives the probabilities of events.
     """
 
-    least = LEAST_Z
+    least_z = LEAST_Z
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class BlackBoxArm(arms.Arm):
         """Seconds per answer on D and on D′, each averaged over a few answers."""
         return self._draws.durations
 
-    def first(self) -> int:
+    def first_draws(self) -> int:
         return self._draws.sizes.draws(0, self._first)
 
     def warm_up(self) -> None:
@@ -118,8 +118,8 @@ class BlackBoxArm(arms.Arm):
         # The attacks' states fit answers as wide as those that they learned from.
         return self._events.count((rows[0][:, : self._width], rows[1][:, : self._width]))
 
-    def take_in(self, fresh: Seen) -> None:
-        super().take_in(fresh)
+    def add_round(self, fresh: Seen) -> None:
+        super().add_round(fresh)
         rows, self._fresh = self._fresh, None
         if self._kept is None or rows is None:
             return

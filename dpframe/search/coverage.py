@@ -1,4 +1,4 @@
-"""The coverage of a search: what it tried, what ended it, and the loss that it would have shown."""
+"""Describe what a search tried, why it ended, and the loss that it would have detected."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from dpframe.search.search import SearchOutcome, SearchRun
 
 PROBABILITY = 0.8  # with which a loss that a search would have shown refutes the claim
-SIMULATED = 0.88
+SIMULATED_SHARE = 0.88
 """Share of the simulated audits that refute it. They choose between two outputs; a search chooses
 among more events, and so with more errors."""
 LEAST_EXCESS, LARGEST_LOSS = 1e-4, 60.0  # excess over the claim that is looked for
-ROUGH, FINE = (24, 40), (8, 200)  # numbers of losses, and of simulated audits of each
+ROUGH_GRID, FINE_GRID = (24, 40), (8, 200)  # numbers of losses, and of simulated audits of each
 
 Round = tuple[int, int, int]
 """Draws per dataset before a round; the last of these, which estimate its probabilities; its own"""
@@ -53,8 +53,8 @@ def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
         lost=len(search.proposals.lost) - (search.ended_by == "lost"),
         draws=[arms[0].trials, median.trials, most.trials],
         probability=PROBABILITY,
-        detectable=None if outcome.refuted else _shown_by(search, outcome, most),
-        detectable_median=None if outcome.refuted else _shown_by(search, outcome, median),
+        detectable=None if outcome.refuted else _detectable_loss(search, outcome, most),
+        detectable_median=None if outcome.refuted else _detectable_loss(search, outcome, median),
         tried=tried,
         untried=untried,
     )
@@ -70,11 +70,11 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
     every = _texts("all_features", call_plugin("all_features", neighbourhood.all_features))
     listed = [one for one in search.search.parameters if one.ends is None]
     for one in listed:
-        every.update({_value(one.key, value): None for value in one.values})
+        every.update({_named_value(one.key, value): None for value in one.values})
     for arm in search.arms:
         own = dict(arm.setting)
         for one in listed:
-            tried[_value(one.key, own.get(one.key) or _given(arm, one.key))] = None
+            tried[_named_value(one.key, own.get(one.key) or _unvaried(arm, one.key))] = None
     return list(tried), [one for one in every if one not in tried]
 
 
@@ -84,14 +84,14 @@ def _texts(name: str, texts: Any) -> dict[str, None]:
     return {text(str(one)): None for one in texts}
 
 
-def _value(key: str, value: str) -> str:
+def _named_value(key: str, value: str) -> str:
     """Name a value of a varied parameter, given as JSON."""
     parsed = json.loads(value)
     number = isinstance(parsed, int | float) and not isinstance(parsed, bool)
     return text(f"{key.removeprefix(GROUP)} = {f'{parsed:g}' if number else parsed}")
 
 
-def _given(arm: Arm, key: str) -> str:
+def _unvaried(arm: Arm, key: str) -> str:
     """Return the value of a parameter that the search has left as it was."""
     value = arm.mechanism.params()
     for step in key.removeprefix(GROUP).split("."):
@@ -99,7 +99,7 @@ def _given(arm: Arm, key: str) -> str:
     return json.dumps(value)
 
 
-def _shown_by(search: SearchRun, outcome: SearchOutcome, arm: Arm) -> float | None:
+def _detectable_loss(search: SearchRun, outcome: SearchOutcome, arm: Arm) -> float | None:
     """Return the smallest loss that the draws of an arm would have shown; None if there is none."""
     if arm.claim is None or not arm.points or not arm.rounds or arm.known:
         return None
@@ -110,16 +110,16 @@ def _shown_by(search: SearchRun, outcome: SearchOutcome, arm: Arm) -> float | No
     def lead(excess: Floats, audits: int) -> Floats:
         """Return the logarithm of the wealth beyond what refutes the claim, if luck is bad."""
         rate = (1 - delta) / (1 + np.exp(claimed + excess))
-        best = earned(arm.points, arm.rounds, rate, audits, arm.least, others)
-        return np.quantile(best, 1 - SIMULATED, axis=1) + math.log(search.error)
+        best = earned(arm.points, arm.rounds, rate, audits, arm.least_z, others)
+        return np.quantile(best, 1 - SIMULATED_SHARE, axis=1) + math.log(search.error)
 
-    excess = np.geomspace(LEAST_EXCESS, LARGEST_LOSS, ROUGH[0])
-    shows = np.flatnonzero(lead(excess, ROUGH[1]) >= 0)
+    excess = np.geomspace(LEAST_EXCESS, LARGEST_LOSS, ROUGH_GRID[0])
+    shows = np.flatnonzero(lead(excess, ROUGH_GRID[1]) >= 0)
     if not len(shows):
         return None
     low, high = excess[max(0, shows[0] - 2)], excess[min(len(excess) - 1, shows[0] + 1)]
-    excess = np.geomspace(low, high, FINE[0])
-    leads = np.maximum.accumulate(lead(excess, FINE[1]))
+    excess = np.geomspace(low, high, FINE_GRID[0])
+    leads = np.maximum.accumulate(lead(excess, FINE_GRID[1]))
     if leads[-1] < 0:
         return None
     return claimed + float(np.interp(0.0, leads, excess))

@@ -1,4 +1,4 @@
-"""Run a search as a piece of work of the schedule, and make the record of what it found."""
+"""Run a search as work of the schedule, and make the record of its finding."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
 from dpframe.draw.requests import RunCancelled
 from dpframe.draw.worker.generators import note_of
-from dpframe.engine.estimate import again, slack
+from dpframe.engine.estimate import note_of_looks, slack
 from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack
@@ -76,7 +76,7 @@ class SearchWork:
 
 
 MOST_POINTS = 200  # points of the wealth's history in a record, at most
-SMALLEST = 1e-300  # smallest p-value in a record
+SMALLEST_P_VALUE = 1e-300  # smallest p-value in a record
 
 
 def finding(search: SearchRun, seconds: float) -> CellRecord:
@@ -98,12 +98,12 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     place = search.arms.index(arm)
 
     def bound_of(question: Query) -> float:
-        shown = float(wealth.bound(1 - question.confidence, place) * arm.scale)
+        certified = float(wealth.bound(1 - question.confidence, place) * arm.scale)
         # Bounds and verdict have separate budgets, but a bound above the claim would refute it.
-        return shown if outcome.refuted else min(shown, claimed)
+        return certified if outcome.refuted else min(certified, claimed)
 
-    own = search.proposals.maker.of(arm.pair, mechanism, leak.attack)
-    own = dataclasses.replace(own, claim=arm.claim)
+    witness_cell = search.proposals.maker.of(arm.pair, mechanism, leak.attack)
+    witness_cell = dataclasses.replace(witness_cell, claim=arm.claim)
     assert cell.search is not None
     witness = SearchRecord(
         neighbourhood=choice_record(cell.search.neighbourhood),
@@ -111,17 +111,17 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         pairs=len(search.arms),
         parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
-        findings=[_listed(search, one) for one in search.outcomes[1:]],
+        findings=[_finding_record(search, one) for one in search.outcomes[1:]],
         coverage=coverage_of(search, outcome),
-        **_witnessed(search, outcome, leak),
+        **_witness_fields(search, outcome, leak),
     )
     trials, resolution = (search.drawn, search.drawn), resolution_of(cell, search.settings.plan)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     bound = bound_of(query)
     tested = arm.claim is not None
-    stands = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
+    unrefuted = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
     p_value = _p_value(wealth.best) if tested else None
-    profile = in_agreement(wealth.profile(error, place), bound, cell.delta, stands)
+    profile = in_agreement(wealth.profile(error, place), bound, cell.delta, unrefuted)
     contrast = None
     if arm.claim is not None:
         contrast = _contrast(arm.claim, (cell.delta, bound), profile if outcome.refuted else ())
@@ -132,17 +132,17 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         p_value=p_value,
         p_resolved=p_value,
         contrast=contrast,
-        notes=_notes(search, witness, own.attack.value),
+        notes=_notes(search, witness, witness_cell.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
         profile_lower=profile,
     )
     extreme = None
     if tested:
-        most = _p_value(wealth.most)
-        extreme = estimate._replace(p_value=most, p_resolved=most)
+        least_p_value = _p_value(wealth.most)
+        extreme = estimate._replace(p_value=least_p_value, p_resolved=least_p_value)
     estimate = checked(estimate, certified=True, tested=tested)
     return cell_record(
-        own,
+        witness_cell,
         counts=[[arm.seen.trials - hits, hits] for hits in leak.hits],
         trials=trials,
         exceptions=arm.exceptions,
@@ -164,7 +164,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
 
 
 def _p_value(log_wealth: float) -> float:
-    return max(math.exp(-log_wealth), SMALLEST)
+    return max(math.exp(-log_wealth), SMALLEST_P_VALUE)
 
 
 def _contrast(
@@ -179,22 +179,22 @@ def _contrast(
     return first if math.isfinite(first.claimed) else None
 
 
-def _listed(search: SearchRun, outcome: SearchOutcome) -> FindingRecord:
+def _finding_record(search: SearchRun, outcome: SearchOutcome) -> FindingRecord:
     """Return one more leak that a search has found."""
     arm = outcome.arm
     leak = search.leak(arm, refuted=True)
-    own = search.proposals.maker.of(arm.pair, arm.mechanism, leak.attack)
+    finding_cell = search.proposals.maker.of(arm.pair, arm.mechanism, leak.attack)
     neighbourhood = search.search.neighbourhood.value
     return FindingRecord(
-        mechanism=choice_record(own.mechanism),
-        pair=pair_record(own.pair.use, arm.pair, arm.data, neighbourhood),
-        attack=choice_record(own.attack),
+        mechanism=choice_record(finding_cell.mechanism),
+        pair=pair_record(finding_cell.pair.use, arm.pair, arm.data, neighbourhood),
+        attack=choice_record(finding_cell.attack),
         p_value=_p_value(outcome.wealth.best),
-        **_witnessed(search, outcome, leak),
+        **_witness_fields(search, outcome, leak),
     )
 
 
-def _witnessed(search: SearchRun, outcome: SearchOutcome, leak: Leak) -> dict[str, Any]:
+def _witness_fields(search: SearchRun, outcome: SearchOutcome, leak: Leak) -> dict[str, Any]:
     """Return the fields of a `WitnessRecord`."""
     arm = outcome.arm
     return {
@@ -238,7 +238,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         notes.append(
             f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
         )
-    notes += again(search.looks)
+    notes += note_of_looks(search.looks)
     if search.outcome().refuted and (drift := search.drift) is not None:
         notes.append(drift)
     if search.proposals.lost:

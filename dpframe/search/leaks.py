@@ -15,7 +15,7 @@ from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
 
-ABOUT = 0.9  # share of the largest distance from a claim that counts as equally far
+SIMILAR_SHARE = 0.9  # share of the largest distance from a claim that counts as equally far
 
 
 class Leak(NamedTuple):
@@ -118,7 +118,7 @@ def clearest(seen: Seen, points: Sequence[wealth.Point]) -> int | None:
     if best.max() <= 0:
         return None
     cuts = seen.above.shape[1]
-    near = np.flatnonzero(best >= ABOUT * best.max())
+    near = np.flatnonzero(best >= SIMILAR_SHARE * best.max())
     return int(min(near, key=lambda number: (number % cuts, number)))
 
 

@@ -50,7 +50,7 @@ PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; th
 PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
 CRASHES = requests.LostError, requests.OutOfMemoryError
-MOST_LOST = 16  # pairs at which a black box crashes before it has answered at any
+MOST_CRASHES = 16  # pairs at which a black box crashes before it has answered at any
 
 STREAM = "proposals"  # of the neighbourhood's random numbers
 
@@ -96,7 +96,7 @@ class Proposals:
         self._tried_own_data = False
 
     def propose(self, growth: Callable[[arms.Arm], float]) -> None:
-        """Ask for more pairs; `growth` is the expected gain of a draw of an arm."""
+        """Let the neighbourhood propose pairs; `growth` is the expected gain of an arm's draw."""
         history: dict[Pair, Earned] = {}
         for (pair, _), arm in self.begun.items():
             own = 0.0 if arm is None or arm.known else growth(arm)
@@ -154,12 +154,12 @@ class Proposals:
         try:
             arm = self.maker.arm(pair, setting)
         except CRASHES as error:
-            return self._lose(error)
+            return self._note_crash(error)
         if arm is None:
             self.drawable.pop(candidate, None)
             return 0
         self._try_own_data(arm)
-        needed = arm.first()
+        needed = arm.first_draws()
         if drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
             if not self.arms:
                 raise self.failure(f"a search takes {needed} trials to start, and more to continue")
@@ -168,7 +168,7 @@ class Proposals:
         try:
             arm.warm_up()
         except CRASHES as error:
-            return self._lose(error)
+            return self._note_crash(error)
         if isinstance(arm, BlackBoxArm):
             trial_call.check_names(arm.raised, self.settings.source.words)
         if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
@@ -188,10 +188,10 @@ class Proposals:
             where = self.cell, self.settings.source, self.clock.deadline()
             trial_call.try_own_data(arm.mechanism, own, *where)
 
-    def _lose(self, error: SampleError) -> int:
+    def _note_crash(self, error: SampleError) -> int:
         """Leave out a pair at which the black box crashed; raise if it has answered at no other."""
         self.lost.append(error)
-        if not self.arms and len(self.lost) == MOST_LOST:
+        if not self.arms and len(self.lost) == MOST_CRASHES:
             raise error
         return 0
 
@@ -237,8 +237,8 @@ class ArmMaker:
             given = varied(self.search.mechanism.value, setting)
         except ValueError:  # parameters that do not go together
             return None
-        unfit = unusable if isinstance(given, HostMechanism) else untraceable
-        if (problem := call_plugin("the pair", lambda: unfit(pair))) is not None:
+        problem_of = unusable if isinstance(given, HostMechanism) else untraceable
+        if (problem := call_plugin("the pair", lambda: problem_of(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
         if call_plugin("the pair", lambda: equal(pair)):
             return None
@@ -256,13 +256,13 @@ class ArmMaker:
             raise CellError(UNCLAIMED)
         points = self._points(claim)
         made, data = made_by(pair)
-        about = arms.Proposed(pair, mechanism, claim, points, self._scale(points), data, setting)
+        proposed = arms.Proposed(pair, mechanism, claim, points, self._scale(points), data, setting)
         arm: arms.Arm
         if isinstance(mechanism, HostMechanism):
-            arm = self._black_box_arm(about, made)
+            arm = self._black_box_arm(proposed, made)
         else:
-            drawn = self._pass(about)
-            arm = arms.TracedArm(about, drawn, self.settings, self._tried)
+            drawn = self._pass(proposed)
+            arm = arms.TracedArm(proposed, drawn, self.settings, self._tried)
         # Pairs with equal parameters may compare as different if one is NaN.
         if arm.group in self._groups:
             return None
@@ -290,19 +290,19 @@ class ArmMaker:
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
         return digest(["search", *(of or own), *setting])
 
-    def _stream(self, about: arms.Proposed, rows: int, precision: str) -> Stream:
+    def _stream(self, proposed: arms.Proposed, rows: int, precision: str) -> Stream:
         """Return the stream of a proposed pair, in chunks of `rows`; 0 if they grow."""
-        cell, prng = self.of(about.pair, about.mechanism, 0), self.settings.plan.prng
-        group = draw_group(cell, data=about.data, precision=precision, prng=prng, rows=rows)
-        return Stream(cell.seed, self.group([group], about.setting), cell.repeat, EVAL)
+        cell, prng = self.of(proposed.pair, proposed.mechanism, 0), self.settings.plan.prng
+        group = draw_group(cell, data=proposed.data, precision=precision, prng=prng, rows=rows)
+        return Stream(cell.seed, self.group([group], proposed.setting), cell.repeat, EVAL)
 
-    def _black_box_arm(self, about: arms.Proposed, made: tuple[Any, Any]) -> BlackBoxArm:
-        pair, mechanism, *_ = about
+    def _black_box_arm(self, proposed: arms.Proposed, made: tuple[Any, Any]) -> BlackBoxArm:
+        pair, mechanism, *_ = proposed
         settings = self.settings
         for choice in self.search.attacks:
             _check_kind(mechanism, choice.value)
         rows = settings.run.chunk or trace.declared_rows(mechanism)
-        stream = self._stream(about, rows or 0, "")
+        stream = self._stream(proposed, rows or 0, "")
         asking = trial_call.asking_of(self.of(pair, mechanism, 0))
         assert asking is not None
         kept = self._files.of(
@@ -312,15 +312,15 @@ class ArmMaker:
         draws = kept_answers.AnswerRounds(mechanism, for_black_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
-        arm = BlackBoxArm(about, draws, events, self._room)
+        arm = BlackBoxArm(proposed, draws, events, self._room)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()
         return arm
 
-    def _pass(self, about: arms.Proposed) -> Pass:
+    def _pass(self, proposed: arms.Proposed) -> Pass:
         """Return the draws of a pair with the scorers that count them."""
-        pair, mechanism, *_ = about
+        pair, mechanism, *_ = proposed
         shape = self._tracer.output_shape(self.of(pair, mechanism, 0))
         target = Target(mechanism, pair, shape.dims)
         scorers, places = [], []
@@ -340,12 +340,12 @@ class ArmMaker:
         rows = run.chunk or rows_of(self.cell.trials, usual)
         nan_allowed(mechanism)
         return Pass(
-            stream=self._stream(about, rows, run.precision),
+            stream=self._stream(proposed, rows, run.precision),
             trials=self.cell.trials,
             rows=rows,
             shape=shape,
             pair=pair,
-            data=about.data,
+            data=proposed.data,
             mechanisms=(mechanism,),
             scorers=tuple(scorers),
             cells=tuple(places),

@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     look: Callable[[Sequence[HostArray], Looks | None], Looks]
     """Numbers the look at the draws, given the counts of each round and the look before them."""
     at_once: Counter
-    drew: Callable[[int], None]  # takes the number of draws made, on both datasets together
+    note_draws: Callable[[int], None]  # takes the number of draws made, on both datasets together
 
 
 class SearchOutcome(NamedTuple):
@@ -93,19 +93,19 @@ class SearchRun:
         assert cell.search is not None
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.looks = settings.look((), None)
-        self._about = about = cell.delta, resolution_of(cell, settings.plan)
-        self._ends = settings.run.stop == "decided" or self.search.findings > 1
-        self.wealth = Wealth(*about, led=not self._ends)
+        self._delta_and_resolution = cell.delta, resolution_of(cell, settings.plan)
+        self._ends_when_decided = settings.run.stop == "decided" or self.search.findings > 1
+        self.wealth = Wealth(*self._delta_and_resolution, led=not self._ends_when_decided)
         self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
-        self._first: SearchOutcome | None = None
+        self._early_refutation: SearchOutcome | None = None
         """A refutation by few draws of an unseeded black box, which a second batch confirms."""
-        self._first_draws = 0
-        self._accepted = False  # True once the claim is refuted, if draws go on for a bound
+        self._early_draws = 0
+        self._draws_for_bound = False  # True if the claim is refuted and draws continue
         self.drawn = 0  # draws of each dataset, of all pairs together
         self.ended_by: EndedBy = "decided"
-        self._leading = Leading(*about)
+        self._leading = Leading(*self._delta_and_resolution)
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, LEAST_SECONDS))
         self.proposals = Proposals(cell, settings, self._clock)
@@ -117,7 +117,7 @@ class SearchRun:
         self._drawn_at_proposal = 0  # draws at the last proposal
         self._fruitless = 0  # proposals in a row without draws between them
         self._rounds: list[HostArray] = []  # what was counted, round by round
-        self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
+        self._known_zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
     @property
     def error(self) -> float:
@@ -125,7 +125,7 @@ class SearchRun:
         return share_of_error(self.cell, self.settings.plan) / self.looks.price
 
     def run(self) -> None:
-        """Search until the draws or the time are spent, or the question is answered.
+        """Search until the draws or the time are spent, or the claim is decided.
 
         Raises CellError if a plugin cannot be used, WorthlessError if answers of a black box depend
         on each other.
@@ -133,7 +133,7 @@ class SearchRun:
         try:
             with self._clock.running():
                 self._allow_time()
-                while not self._is_decided() and self._goes_on():
+                while not self._is_decided() and self._take_step():
                     self._allow_time()
         except requests.DeadlinePassed:  # the unfinished round does not count
             self.ended_by = "seconds"
@@ -146,17 +146,17 @@ class SearchRun:
         """Allow more time as long as even the most extreme answers could not refute the claim."""
         run = self.settings.run
         if run.seconds is not None and run.extended is not None:
-            could = self.wealth.most >= -math.log(self.error)
-            self._clock.limit_to(max(run.seconds if could else run.extended, LEAST_SECONDS))
+            can_refute = self.wealth.most >= -math.log(self.error)
+            self._clock.limit_to(max(run.seconds if can_refute else run.extended, LEAST_SECONDS))
 
     def settle(self) -> None:
         """Number the look by the draws made, and charge for it; it may be a later one."""
         self.looks = self.settings.look(self._rounds, self.looks)
-        least = -math.log(self.error)
-        if self._first is not None:
-            first = self._first
-            self._first = first._replace(refuted=first.wealth.best >= least)
-        outcomes = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
+        needed = -math.log(self.error)
+        if self._early_refutation is not None:
+            early = self._early_refutation
+            self._early_refutation = early._replace(refuted=early.wealth.best >= needed)
+        outcomes = [one._replace(refuted=one.wealth.best >= needed) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in outcomes if one.refuted] or outcomes[:1]
 
@@ -174,8 +174,12 @@ class SearchRun:
         if self.outcomes:
             return self.outcomes[0]
         arm, refuted = self.witness(), self.is_refuted()
-        if self._first is not None and not refuted and not self._second(CONFIRMED[0]):
-            return self._first
+        if (
+            self._early_refutation is not None
+            and not refuted
+            and not self._has_second_batch(CONFIRMED[0])
+        ):
+            return self._early_refutation
         return SearchOutcome(arm, self.wealth, refuted, self._name(arm))
 
     def witness(self) -> Arm:
@@ -184,20 +188,22 @@ class SearchRun:
         Otherwise return the pair that has earned most; if none has earned, the one whose best event
         lies farthest outside the claim.
         """
-        playing = self._playing or self.arms
-        if not self._ends:
-            numbers = [number for number, arm in enumerate(self.arms) if arm in playing]
+        active = self._active or self.arms
+        if not self._ends_when_decided:
+            numbers = [number for number, arm in enumerate(self.arms) if arm in active]
             bounds = {number: self.wealth.bound(self.error, number) for number in numbers}
             most = max(numbers, key=lambda number: bounds[number])
             if bounds[most] > 0:
                 return self.arms[most]
-        best = max(playing, key=lambda arm: arm.earned)
-        return best if best.earned > 0 else max(playing, key=self._suggests)
+        best = max(active, key=lambda arm: arm.earned)
+        return best if best.earned > 0 else max(active, key=self._effect)
 
     def leak(self, arm: Arm, *, refuted: bool) -> leaks.Leak:
         """Return the most telling event of a pair."""
         words = self.settings.source.words
-        return leaks.leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
+        return leaks.leak_of(
+            arm, self.search.attacks, words, self._delta_and_resolution, refuted=refuted
+        )
 
     def untested(self) -> str | None:
         """Return why nothing was tested: all answers on all pairs, or all scores, were the same."""
@@ -213,7 +219,9 @@ class SearchRun:
             if one_answer is not None or all(len(arm.answers) == 1 for arm in arms):
                 return one_answer
         labels = ", ".join(attack.label for attack in self.search.attacks)
-        return equal_scores(number, labels) if all(arm.saw_nothing for arm in self.arms) else None
+        return (
+            equal_scores(number, labels) if all(arm.shows_one_output for arm in self.arms) else None
+        )
 
     def examples(self, arm: Arm, leak: leaks.Leak) -> dict[str, Any]:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""
@@ -224,7 +232,7 @@ class SearchRun:
         return leaks.name_of(leak, arm, self.search.neighbourhood.value)
 
     @property
-    def _playing(self) -> list[Arm]:
+    def _active(self) -> list[Arm]:
         """The pairs that are not set aside."""
         return [arm for arm in self.arms if not arm.known]
 
@@ -232,32 +240,36 @@ class SearchRun:
         """Return the points to bet against: the claim's or, once it is refuted, the least loss."""
         if arm.claim is not None and not self.is_refuted():
             return arm.points
-        open_ = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
-        return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
+        least_open = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
+        return (
+            Point(
+                least_open, self.cell.delta + self.wealth.resolution * (1 + math.exp(least_open))
+            ),
+        )
 
-    def _confirms(self) -> None:
+    def _begin_confirmation(self) -> None:
         """Begin a second batch if few draws of a black box without a seed refute the claim."""
-        early = self.drawn < EARLY_DRAWS and self._first is None and not self.outcomes
+        early = self.drawn < EARLY_DRAWS and self._early_refutation is None and not self.outcomes
         seeded = getattr(self.search.mechanism.value, "seedable", True)  # traced ones are, too
         if seeded or not (early and self.is_refuted()):
             return
         arm = self.witness()
         if self.known.has(name := self._name(arm)):  # it is set aside, and decides nothing
             return
-        self._first = SearchOutcome(arm, self.wealth, True, name)
-        self._first_draws = self.drawn
+        self._early_refutation = SearchOutcome(arm, self.wealth, True, name)
+        self._early_draws = self.drawn
         self._begin_wealth(self.wealth.afresh())
 
-    def _second(self, factor: int) -> bool:
+    def _has_second_batch(self, factor: int) -> bool:
         """True if the second batch has as many draws as some multiple of the first."""
-        return self.drawn - self._first_draws >= factor * self._first_draws
+        return self.drawn - self._early_draws >= factor * self._early_draws
 
     @property
     def drift(self) -> str | None:
         """The reason to doubt a refutation that was not confirmed; None without one."""
-        if self._first is None or self.is_refuted() or self.outcomes:
+        if self._early_refutation is None or self.is_refuted() or self.outcomes:
             return None
-        first, more = self._first_draws, self.drawn - self._first_draws
+        first, more = self._early_draws, self.drawn - self._early_draws
         return (
             f"the first {first:,} draws of each dataset refuted the claim, and the next {more:,} "
             "alone did not: a drift of the black box, which takes no seed, is not excluded"
@@ -265,23 +277,27 @@ class SearchRun:
 
     def _is_decided(self) -> bool:
         """True if the search ends; sets a leak aside if others are wanted."""
-        self._confirms()
-        self._accepted &= self.is_refuted()  # a pair may have given its gains back
-        if self._accepted or not self.is_refuted():
-            unconfirmed = self._first is not None and not (self._accepted or self.outcomes)
-            return unconfirmed and self._ends and self._second(CONFIRMED[1])
-        most = self.search.findings
-        if most == 1 and not self.known:
-            return self._ends
+        self._begin_confirmation()
+        self._draws_for_bound &= self.is_refuted()  # a pair may have given its gains back
+        if self._draws_for_bound or not self.is_refuted():
+            unconfirmed = self._early_refutation is not None and not (
+                self._draws_for_bound or self.outcomes
+            )
+            return unconfirmed and self._ends_when_decided and self._has_second_batch(CONFIRMED[1])
+        wanted = self.search.findings
+        if wanted == 1 and not self.known:
+            return self._ends_when_decided
         arm = self.witness()
         name = self._name(arm)
         if not self.known.has(name):
-            if most == 1:
-                self._accepted = not self._ends  # further draws are for the bound
-                return self._ends
+            if wanted == 1:
+                self._draws_for_bound = (
+                    not self._ends_when_decided
+                )  # further draws are for the bound
+                return self._ends_when_decided
             self.outcomes.append(SearchOutcome(arm, self.wealth, True, name))
             self.known.add(name)
-            if len(self.outcomes) == most:
+            if len(self.outcomes) == wanted:
                 return True
         arm.known = name
         self._begin_wealth(self.wealth.without(self.arms.index(arm)))
@@ -300,15 +316,15 @@ class SearchRun:
         return bool(arm.known)
 
     def _is_promising(self) -> bool:
-        return any(self._z(arm) > PROMISING for arm in self._playing)
+        return any(self._z(arm) > PROMISING for arm in self._active)
 
     @property
     def _left(self) -> int:
         return self.cell.trials - self.drawn
 
-    def _goes_on(self) -> bool:
+    def _take_step(self) -> bool:
         """Take one step; False if none is left."""
-        waiting, playing = self.proposals.waiting, self._playing
+        waiting, active = self.proposals.waiting, self._active
         is_half_spent = (
             self._is_black_box
             and len(self.arms) > 0
@@ -326,23 +342,23 @@ class SearchRun:
             return True
         wants_more = (
             self.drawn >= PROPOSE_AGAIN[self._is_promising()] * self._drawn_at_proposal
-            or not playing
+            or not active
         )
         wants_more &= self._fruitless < MOST_FRUITLESS
         if wants_more and not waiting and not is_half_spent:
             self._fruitless = 0 if self.drawn > self._drawn_at_proposal else self._fruitless + 1
             self.proposals.propose(self._growth)
             self._drawn_at_proposal = self.drawn
-            if self.proposals.waiting or playing:
+            if self.proposals.waiting or active:
                 return True
         if not self.arms:
             raise self.proposals.failure(NO_PAIR)
-        if not playing:
+        if not active:
             self.ended_by = "pairs"
             return False
-        return self._play(*self._next(playing))
+        return self._draw_and_bet(*self._next(active))
 
-    def _play(self, arm: Arm, leads: bool) -> bool:
+    def _draw_and_bet(self, arm: Arm, leads: bool) -> bool:
         """Draw from a pair, and bet on it; False if there is nothing left to draw."""
         if self._set_aside(arm):
             return True
@@ -376,13 +392,13 @@ class SearchRun:
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
         """Return the next pair to draw from; True if it is drawn for its bound."""
-        if not self._ends:
+        if not self._ends_when_decided:
             refuted = self.is_refuted()
             idle = self.drawn >= FOR_BOUND and not self._is_promising()
             if refuted or idle:
                 share = SHARE_OF_OTHERS if refuted else UNDECIDED_SHARE_OF_OTHERS
                 return self._leading.pick(arms, self._growth, share)
-        return max(arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
+        return max(arms, key=lambda arm: (self._growth(arm), self._effect(arm))), False
 
     def _growth(self, arm: Arm) -> float:
         """Estimate the gain of one more draw, averaged over the losses that the pair may have.
@@ -391,26 +407,26 @@ class SearchRun:
         later, and a pair well inside the claim after all others.
         """
         z, trials = self._z(arm), arm.seen.trials
-        if self._is_black_box and z <= arm.least:  # the next draws are a look, without bets
+        if self._is_black_box and z <= arm.least_z:  # the next draws are a look, without bets
             trials = max(trials, self._kept.last_look // 2)
         return expected_gain(z - LUCK) / (2 * trials)
 
-    def _suggests(self, arm: Arm) -> float:
+    def _effect(self, arm: Arm) -> float:
         return self._z(arm) / math.sqrt(arm.seen.trials)
 
     def _z(self, arm: Arm) -> float:
         """Return the standard errors by which the farthest event lies outside the target."""
         key = (arm.trials, self.target(arm))
-        if self._zs.get(id(arm), ((), 0.0))[0] != key:
+        if self._known_zs.get(id(arm), ((), 0.0))[0] != key:
             guess = farthest(arm.seen, key[1])
-            self._zs[id(arm)] = key, -math.inf if guess is None else guess.z
-        return self._zs[id(arm)][1]
+            self._known_zs[id(arm)] = key, -math.inf if guess is None else guess.z
+        return self._known_zs[id(arm)][1]
 
     def _look_at(self, arm: Arm) -> int:
         """Return the draws of each dataset for a look at a pair; 0 if it gets none."""
         if not isinstance(arm, BlackBoxArm) or self.settings.run.seconds is None:
             return 0
-        if not self.has_bet or self._z(arm) > arm.least or arm.trials >= LOOK:
+        if not self.has_bet or self._z(arm) > arm.least_z or arm.trials >= LOOK:
             return 0
         most = self._left // (2 * len(self.arms))
         durations = [
@@ -423,18 +439,18 @@ class SearchRun:
 
     def _look(self, arm: Arm, draws: int) -> None:
         """Draw answers to learn from, without a bet: the pair has shown too little."""
-        before, fresh = self._drawn(arm, draws)
+        before, fresh = self._draw_round(arm, draws)
         self.wealth.pass_over(self.arms.index(arm), before, fresh, arm.points)
-        arm.take_in(fresh)
+        arm.add_round(fresh)
 
     def _bet(self, arm: Arm, draws: int) -> None:
-        before, fresh = self._drawn(arm, draws)
-        where = arm.scale, self.drawn, self.arms.index(arm), arm.least
+        before, fresh = self._draw_round(arm, draws)
+        where = arm.scale, self.drawn, self.arms.index(arm), arm.least_z
         arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
         self._rounds.append(fresh.above)
-        arm.take_in(fresh)
+        arm.add_round(fresh)
 
-    def _drawn(self, arm: Arm, draws: int) -> tuple[Seen, Seen]:
+    def _draw_round(self, arm: Arm, draws: int) -> tuple[Seen, Seen]:
         """Draw a round; return the counts before it, and its own."""
         before, drawn = arm.seen, arm.trials
         fresh = arm.draw(draws)
@@ -445,7 +461,7 @@ class SearchRun:
     def _spend(self, draws: int) -> None:
         self.drawn += draws
         self._kept.note_time(self.drawn)
-        self.settings.drew(2 * draws)
+        self.settings.note_draws(2 * draws)
 
 
 FARTHEST_INSIDE = -4.0  # standard errors inside the claim beyond which all pairs count as equal
@@ -468,7 +484,7 @@ class Leading:
     """Divides draws for a bound between the leading pair and the others, which may overtake it."""
 
     def __init__(self, delta: float, resolution: float) -> None:
-        self._about = delta, resolution
+        self._delta_and_resolution = delta, resolution
         self._led = self._others = 0
 
     def pick(
@@ -481,7 +497,7 @@ class Leading:
         """
 
         def shown(arm: Arm) -> float:
-            least = least_losses(arm.seen, *self._about)[1]
+            least = least_losses(arm.seen, *self._delta_and_resolution)[1]
             return float(np.max(least, initial=-np.inf)) / arm.scale
 
         leader = max(arms, key=shown)

@@ -69,7 +69,9 @@ def test_a_report_that_is_lost_afterwards_does_not_hide_the_verdict(
         assert (place / "b.md").exists()
 
 
-@pytest.mark.parametrize(("record", "why"), [(".", "altered"), ("b.json", "no record there")])
+@pytest.mark.parametrize(
+    ("record", "why"), [(".", "altered"), ("b.json", "there is no such record")]
+)
 def test_there_is_no_report_of_what_is_no_record(place: Path, record: str, why: str) -> None:
     done = dpframe("report", record, "-o", "a.md", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")

@@ -73,11 +73,11 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
     wanted = [one.tobytes() for one in of(document, near).outputs(FIT, 0)]
     assert not near.asked
     monkeypatch.setattr(sampler, "SEND_SECONDS", 0.0)
-    monkeypatch.setattr(sampler, "LEAST_RATE", 1e12)
+    monkeypatch.setattr(sampler, "TRANSFER_RATE", 1e12)
     assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
     assert {task.stream for task in near.asked} == {FIT}
     near.asked.clear()
-    monkeypatch.setattr(sampler, "LEAST_RATE", 1e-3)  # it would travel for hours
+    monkeypatch.setattr(sampler, "TRANSFER_RATE", 1e-3)  # it would travel for hours
     of(document, near).outputs(FIT, 0)
     assert not near.asked
 
@@ -96,7 +96,7 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
 
 def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
     draws = of(training.spec("threshold"))
-    draws.leaving.set()
+    draws.cancelled.set()
     with pytest.raises(RunCancelled):
         draws.outputs(FIT, 0)
 

@@ -354,7 +354,7 @@ MUTANTS = [
         29,
         "a search certifies more than a claim that stands",
         "dpframe/search/findings.py",
-        "return shown if outcome.refuted else min(shown, claimed)",
+        "return certified if outcome.refuted else min(certified, claimed)",
         "return shown",
         ("tests/search/test_finding.py",),
     ),

@@ -94,7 +94,7 @@ def test_wrong_types_are_named_with_their_place(
 
 
 def test_missing_record(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="no record there"):
+    with pytest.raises(RecordError, match="there is no such record"):
         load(tmp_path)
 
 

@@ -204,7 +204,12 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
         found = [SearchOutcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
         settings = SimpleNamespace(look=lambda *_: None)
         own = SimpleNamespace(
-            settings=settings, looks=None, error=1e-3, _rounds=[], outcomes=found, _first=None
+            settings=settings,
+            looks=None,
+            error=1e-3,
+            _rounds=[],
+            outcomes=found,
+            _early_refutation=None,
         )
         SearchRun.settle(own)  # type: ignore[arg-type]
         return [(one.wealth.best, one.refuted) for one in own.outcomes]
@@ -218,13 +223,13 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
 def test_a_search_for_a_bound_looks_for_known_leaks_again_once_its_evidence_is_given_back() -> None:
     for refuted in (True, False):
         own = SimpleNamespace(
-            _accepted=True,
+            _draws_for_bound=True,
             is_refuted=lambda refuted=refuted: refuted,
-            _confirms=lambda: None,
-            _first=None,
+            _begin_confirmation=lambda: None,
+            _early_refutation=None,
         )
         assert not SearchRun._is_decided(own)  # type: ignore[arg-type]
-        assert own._accepted == refuted
+        assert own._draws_for_bound == refuted
 
 
 class One(dpframe.Neighbourhood, name="one"):
