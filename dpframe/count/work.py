@@ -41,9 +41,9 @@ CHANGED = (
     "files that it reads must not change"
 )
 OVERTIME_SECONDS = 5.0  # seconds beyond its time budget for the segments that a pass has begun
-FIRST_OVERTIME_SECONDS = (
-    30.0  # the same for a pass that has counted nothing yet: it may be compiling
-)
+FIRST_OVERTIME_SECONDS = 30.0
+"""The same for a pass that has counted nothing yet: it may be compiling."""
+
 CHUNKS = 4, 4  # chunks of D and of D′ that are checked
 SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that reveal 8 frozen rows
 

@@ -23,7 +23,7 @@ from dpframe.errors import SampleError, WorthlessError
 from dpframe.interfaces.attack import Answers
 from dpframe.stats import independence as chances
 
-ERROR = 1e-6  # probability that a correct mechanism is accused
+ERROR = 1e-6  # probability that a correct mechanism fails
 ROWS = 1024  # rows of each dataset and variant that are compared one by one
 CHUNK_ROWS = 128  # rows compared from one chunk, at most
 MOST_DIGESTS = 1 << 18  # chunks whose digests are kept, per variant and dataset
@@ -61,8 +61,8 @@ DRIFTS = (
     "state"
 )
 
-LAGS = (1, 2)
-TESTS = 16  # of rows, in one look at one variant
+ROW_LAGS = (1, 2)
+MOST_TESTS = 16  # of rows, in one look at one variant
 
 
 def check_addresses(
@@ -120,12 +120,12 @@ class Independence:
         self._tests = 2 * variants * (1 + attacks)
         self._drawn, self._drawn_before, self._looks = 0, ROWS, 0
         self._lock = threading.Lock()
-        self._number = Counter[tuple[int, int]]()  # of chunks, by variant and dataset
-        self._known: defaultdict[tuple[int, int], Counter[bytes]] = defaultdict(Counter)
+        self._chunks_seen = Counter[tuple[int, int]]()  # of chunks, by variant and dataset
+        self._copies: defaultdict[tuple[int, int], Counter[bytes]] = defaultdict(Counter)
         self._kept: defaultdict[tuple[int, int], dict[int, HostArray]] = defaultdict(dict)
         """By variant and dataset, then by chunk."""
         self._compared, self._row_looks = 0, 0
-        self._found: WorthlessError | None = None
+        self._problem: WorthlessError | None = None
 
     def see(
         self, variant: int, index: int, first: int, outputs: HostArray, *, counted: bool
@@ -160,7 +160,7 @@ class Independence:
                 self._compare_rows()
             if self._drawn >= 2 * self._drawn_before:
                 self._compare_blocks()
-            return self._found is None
+            return self._problem is None
 
     def conclude(self) -> None:
         """Test once more at the end; raise WorthlessError if draws depend on each other."""
@@ -170,32 +170,32 @@ class Independence:
             self._raise()
 
     def _raise(self) -> None:
-        if self._found is not None:
-            raise self._found
+        if self._problem is not None:
+            raise self._problem
 
     def _worthless(self, reason: str) -> WorthlessError:
         """Return the error; equal draws may come from a generator that the black box keeps."""
-        may_be = advice(self._black_boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
-        return WorthlessError(reason + may_be)
+        likely_cause = advice(self._black_boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
+        return WorthlessError(reason + likely_cause)
 
     def _compare_whole(self, variant: int, index: int, chunk: HostArray) -> None:
-        """Note a finding if too many chunks are equal.
+        """Note a problem if too many chunks are equal.
 
         Each group of m equal chunks whose last is chunk number G has its own share of the error.
         Over all m, G and groups the shares sum to less than 1.
         """
-        self._number[variant, index] += 1
-        number, known = self._number[variant, index], self._known[variant, index]
+        self._chunks_seen[variant, index] += 1
+        number, digests = self._chunks_seen[variant, index], self._copies[variant, index]
         digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
-        if digest in known or len(known) < MOST_DIGESTS:
-            known[digest] += 1
-        if (copies := known[digest]) < 2:
+        if digest in digests or len(digests) < MOST_DIGESTS:
+            digests[digest] += 1
+        if (copies := digests[digest]) < 2:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
         chance = chances.log_chance_of_copies(_numbered(chunk, self.answers), copies)
         if chance < math.log(ERROR / 3 / (2 * self.variants)) + share:
-            self._found = self._worthless(AGAIN)
+            self._problem = self._worthless(AGAIN)
 
     def _compare_rows(self) -> None:
         """Test the kept rows, if there are any; look k has 1 / (k(k + 1)) of the error."""
@@ -204,23 +204,23 @@ class Independence:
             return
         self._row_looks += 1
         looks = self._row_looks * (self._row_looks + 1)
-        least = math.log(ERROR / 3 / (self.variants * TESTS * looks))
+        critical = math.log(ERROR / 3 / (self.variants * MOST_TESTS * looks))
         for variant in sorted({variant for (variant, _), kept in self._kept.items() if kept}):
             x, y = (dict(sorted(self._kept[variant, index].items())) for index in (0, 1))
             tests = _tests_of_rows(x, y, self.answers)
-            if reason := next((reason for reason, chance in tests if chance < least), None):
-                self._found = self._worthless(reason)
+            if reason := next((reason for reason, chance in tests if chance < critical), None):
+                self._problem = self._worthless(reason)
 
     def _compare_blocks(self) -> None:
         """Test the counts of blocks; look k has 1 / (k(k + 1)) of the error."""
         self._looks, self._drawn_before = self._looks + 1, self._drawn
-        least = math.log(ERROR / 3 / (self._tests * self._looks * (self._looks + 1)))
-        if any(blocks.log_chance() < least for blocks in self._blocks.values()):
-            self._found = self._worthless(DRIFTS)
+        critical = math.log(ERROR / 3 / (self._tests * self._looks * (self._looks + 1)))
+        if any(blocks.log_chance() < critical for blocks in self._blocks.values()):
+            self._problem = self._worthless(DRIFTS)
 
 
 FIRST_ROWS = 256  # rows that choose the events of a dataset; they are not counted
-BLOCK = 64  # rows of a block at first
+FIRST_BLOCK_ROWS = 64  # rows of a block at first
 MOST_BLOCKS = 512  # blocks are joined two by two once there are more
 
 
@@ -230,14 +230,14 @@ class _Blocks:
     def __init__(self) -> None:
         self._first: list[list[Floats]] = []
         self._cuts: list[Floats] = []
-        self._base, self._width = 0, BLOCK
+        self._base, self._width = 0, FIRST_BLOCK_ROWS
         self._sizes = np.zeros(MOST_BLOCKS, np.int64)
         self._hits: Ints | None = None  # shape [blocks, events], known once the first come in
 
     def see_outputs(self, start: int, signals: list[Floats], rows: int) -> None:
         """Count the events of consecutive outputs, given their signals, shape [n] each."""
         if not self._cuts:
-            lacking = FIRST_ROWS - sum(len(known[0]) for known in self._first)
+            lacking = FIRST_ROWS - sum(len(signals_before[0]) for signals_before in self._first)
             self._first.append([signal[:lacking] for signal in signals])
             if len(signals[0]) < lacking:
                 return
@@ -246,7 +246,7 @@ class _Blocks:
             start, signals = start + lacking, [signal[lacking:] for signal in signals]
         if not len(signals[0]):
             return
-        size = min(rows, BLOCK)
+        size = min(rows, FIRST_BLOCK_ROWS)
         number = -(-len(signals[0]) // size)
         place = np.arange(len(signals[0])) // size
         hits = []
@@ -291,10 +291,10 @@ class _Blocks:
 
 def _cuts(signal: Floats) -> Floats:
     """Return thresholds of events: some quantiles, and values beyond both ends."""
-    known = np.where(np.isnan(signal), -np.inf, signal)
-    ends = (known.min(), True), (known.max(), False)
+    values = np.where(np.isnan(signal), -np.inf, signal)
+    ends = (values.min(), True), (values.max(), False)
     return np.unique(
-        [at if own else np.nextafter(at, np.inf) for at, own in (*chances.events_of(known), *ends)]
+        [at if own else np.nextafter(at, np.inf) for at, own in (*chances.events_of(values), *ends)]
     )
 
 
@@ -309,7 +309,7 @@ def _tests_of_rows(
 ) -> Iterator[tuple[str, float]]:
     """Yield the tests of a variant: the reason to reject, and the log chance of independent draws.
 
-    `x` and `y` have rows of D and of D′ by chunk, in order. There are at most `TESTS`: 2 of
+    `x` and `y` have rows of D and of D′ by chunk, in order. There are at most `MOST_TESTS`: 2 of
     repeated rows on each dataset, 2 between the datasets, and for each of two signals the lags on
     each dataset and the step between them.
     """
@@ -331,7 +331,7 @@ def _tests_of_rows(
         for rows, signal in zip(sides, signals, strict=True)
     ]
     for marks in (*high[0], *high[1]):
-        yield from ((NEIGHBOURS, chances.log_chance_of_neighbours(marks, lag)) for lag in LAGS)
+        yield from ((NEIGHBOURS, chances.log_chance_of_neighbours(marks, lag)) for lag in ROW_LAGS)
     for one, other in zip(*high, strict=False):
         step = one[same[0]].reshape(-1), other[same[1]].reshape(-1)
         yield IN_STEP, chances.log_chance_of_step(*step)

@@ -116,7 +116,7 @@ class Workers(requests.WorkerSource):
         )
 
     def note_load_seconds(self, seconds: float) -> None:
-        """Note how long a process took."""
+        """Note the seconds in which a process loaded a black box."""
         with self._change:
             self._slowest = max(self._slowest or 0.0, seconds)
 
@@ -144,29 +144,29 @@ class Workers(requests.WorkerSource):
                 )
                 if self.stopped:
                     raise requests.RunCancelled
-                return self._chosen(load, interpreter, number)
+                return self._reserve(load, interpreter, number)
             finally:
                 self._waiting.remove(caller)
                 self._change.notify_all()  # another caller is next
 
-    def _chosen(
+    def _reserve(
         self, load: requests.BlackBoxPayload, interpreter: str | None, number: int
     ) -> list[WorkerProcess]:
         # A process runs the code of one black box, so no black box meets the state that another has
         # left.
-        fit = [
+        usable = [
             process
             for process in self._idle
             if process.interpreter == interpreter and process.imported in ("", load.code)
         ]
-        fit.sort(key=lambda process: (process.holds != load.number, process.imported == ""))
-        taken = fit[:number]
+        usable.sort(key=lambda process: (process.holds != load.number, process.imported == ""))
+        taken = usable[:number]
         self._idle = [process for process in self._idle if process not in taken]
         # Processes of other black boxes are kept too, up to a limit: those idle longest end.
-        most = max(0, max(MOST_IDLE, 2 * self.most) - len(self._busy) - number)
-        spare = self._idle[: max(0, len(self._idle) - most)]
-        self._idle = self._idle[len(spare) :]
-        end(*spare)
+        most_idle = max(0, max(MOST_IDLE, 2 * self.most) - len(self._busy) - number)
+        surplus = self._idle[: max(0, len(self._idle) - most_idle)]
+        self._idle = self._idle[len(surplus) :]
+        end(*surplus)
         try:
             while len(taken) < number:
                 taken.append(WorkerProcess(interpreter, self._stderr))
@@ -191,7 +191,8 @@ class _Worker(requests.WorkerLease):
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         method = requests.called(type(self.load.content[0][request.variant]))
-        self.is_idle, left, most = False, request, None
+        self.is_idle, left = False, request
+        release_end: float | None = None
         limit = None if request.terms is None else request.terms.limit
         try:
             self.process.send({"request": "draw", **request.as_task()})
@@ -200,12 +201,11 @@ class _Worker(requests.WorkerLease):
                 begun = min(request.rows, (left.stop - left.first) * request.rows)
                 self.workers.count_releases(begun)
                 # A release that takes too long raises a TimeoutError, if it can be interrupted.
-                most = (
-                    None
-                    if limit is None
-                    else time.monotonic() + request.rows * limit + EXTRA_SECONDS
+                if limit is not None:
+                    release_end = time.monotonic() + request.rows * limit + EXTRA_SECONDS
+                frame = self.process.receive(
+                    min(filter(None, (deadline, release_end)), default=None)
                 )
-                frame = self.process.receive(min(filter(None, (deadline, most)), default=None))
                 self.is_idle = frame.header["reply"] != "outputs"
                 part = requests.drawn(frame, left, method)
                 if part is None:
@@ -217,21 +217,21 @@ class _Worker(requests.WorkerLease):
         except NoFrameError as error:
             raise self._ended(self.process.refused(error), "while it sampled") from None
         except requests.DeadlinePassed:
-            if most is None or (deadline is not None and deadline <= most):
+            if release_end is None or (deadline is not None and deadline <= release_end):
                 raise
             raise SampleError(
                 f"a release took longer than the {limit:g} s allowed, and could not be interrupted"
             ) from None
-        except WorkerExited as gone:
-            raise self._ended(gone, "while it sampled") from None
+        except WorkerExited as exited:
+            raise self._ended(exited, "while it sampled") from None
 
     def query(self, data: int, deadline: float | None) -> Queried:
         self.is_idle = False
         try:
             self.process.send({"request": "query", "data": data})
             frame = self.process.receive(deadline)
-        except WorkerExited as gone:
-            raise self._ended(gone, "while it computed its query") from None
+        except WorkerExited as exited:
+            raise self._ended(exited, "while it computed its query") from None
         self.is_idle = True
         if frame.header["reply"] != "queried":
             raise requests.problem(frame, "sample")
@@ -241,7 +241,7 @@ class _Worker(requests.WorkerLease):
             raise SampleError(str(refused)) from None
 
     def start_loading(self, deadline: float) -> None:
-        """Ask the process to load the black box, unless it holds it."""
+        """Send the black box to the process, unless it holds it."""
         if self.process.holds == self.load.number:
             return
         self._load_requested = time.monotonic()
@@ -253,7 +253,7 @@ class _Worker(requests.WorkerLease):
             self.process.send(*self.load.message())
 
     def finish_loading(self, deadline: float) -> None:
-        """Wait until the process holds the black box, before the black box's time begins.
+        """Wait until the process holds the black box; its time budget begins later.
 
         Raises SampleError if it cannot load it, RunCancelled if the run ends.
         """
@@ -270,8 +270,8 @@ class _Worker(requests.WorkerLease):
                 self.is_idle = True
                 if frame.header["reply"] == "refused":
                     raise requests.problem(frame, "sample")
-                why = text.escape(str(frame.header.get("error")))
-                raise SampleError(f"a worker could not load the mechanism ({why})")
+                error = text.escape(str(frame.header.get("error")))
+                raise SampleError(f"a worker could not load the mechanism ({error})")
         self.is_idle = True
 
     def _lacks_code(self, frame: Frame) -> bool:
@@ -283,15 +283,15 @@ class _Worker(requests.WorkerLease):
     def _loading(self) -> Iterator[None]:
         try:
             yield
-        except WorkerExited as gone:
-            raise self._ended(gone, "before it sampled") from None
+        except WorkerExited as exited:
+            raise self._ended(exited, "before it sampled") from None
         except requests.DeadlinePassed:
             raise requests.LostError(
                 "a worker process did not load the mechanism within "
                 f"{self.workers.load_seconds:g} s"
             ) from None
 
-    def _ended(self, gone: WorkerExited, when: str) -> Exception:
+    def _ended(self, exited: WorkerExited, when: str) -> Exception:
         if self.workers.stopped:
             return requests.RunCancelled()
-        return requests.LostError(f"a worker process {gone} {when}")
+        return requests.LostError(f"a worker process {exited} {when}")

@@ -47,7 +47,7 @@ class RaisedError(SampleError):
 
 
 class OutOfMemoryError(RaisedError):
-    """The black box asked for more memory than there is."""
+    """The black box needs more memory than there is."""
 
 
 class LostError(SampleError):
@@ -196,13 +196,13 @@ class Request(NamedTuple):
     stop: int
     rows: int
     asking: Asking | None = None
-    """Terms of asking for answers of any kind, before the shape of an answer is known."""
+    """Settings of answers of any kind, before the shape of an answer is known."""
     shape: Shape | None = None
     """Shape of an output; None if it is not known yet."""
 
     @property
     def terms(self) -> Asking | None:
-        """Terms of asking for answers, of the shape if it is known; None for plain arrays."""
+        """Settings of answers, of the shape if it is known; None for plain arrays."""
         return self.asking if self.shape is None else self.shape.asking
 
     def as_task(self) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         chunks, rows = header["chunks"], header["chunks"] * left.rows
         shape, dtype = tuple(header["shape"]), np.dtype(str(header["dtype"]))
         if header["reply"] != "outputs" or not 1 <= chunks <= most or shape[:1] != (rows,):
-            raise NoFrameError("its answers are not those that were asked for")
+            raise NoFrameError("its answers are not those that were requested")
         outputs: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
         natives = frozenset(one if one is None else tuple(one) for one in header.get("natives", ()))
         words, durations = (

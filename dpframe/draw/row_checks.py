@@ -31,9 +31,9 @@ SIZES = (
     "of their number"
 )
 
-LEAST_ROWS = (
-    64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw
-)
+LEAST_ROWS = 64
+"""With fewer rows a fair coin could look like a frozen or a repeated draw."""
+
 
 ROWS_IN_CROWD = 8
 """Rows that are scored in a crowd of equal rows; a rare row is hardly ever among them."""

@@ -250,7 +250,7 @@ def segments(
 
 
 class Asking(NamedTuple):
-    """The terms of asking a black box for answers of any kind."""
+    """The settings under which a black box gives answers of any kind."""
 
     raises: bool = True  # an exception is an answer
     time: bool = False  # the time of an answer is a part of it

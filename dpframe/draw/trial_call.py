@@ -26,7 +26,7 @@ MORE = 32  # answers of a second call if the first include exceptions; others ma
 
 
 def asking_of(cell: Cell) -> streams.Asking | None:
-    """Return the terms of asking the black box of a cell; None for plain arrays of numbers."""
+    """Return the settings of answers of a cell's black box; None for plain arrays of numbers."""
     mechanism: Any = cell.mechanism.value
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()

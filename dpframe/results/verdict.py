@@ -197,8 +197,8 @@ def covered(cell: CellRecord) -> str:
             loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
         else:
             loss = (
-                f"a loss of {_rounded_up(most)} or more (randomised response) would have been found "
-                f"with probability {coverage.probability:g}{at}"
+                f"a loss of {_rounded_up(most)} or more (randomised response) would have been "
+                f"found with probability {coverage.probability:g}{at}"
             )
         if at and most != median:
             loss += ", none" if median is None else f", one of {_rounded_up(median)}"

@@ -240,7 +240,7 @@ def test_attributes_say_what_is_read():
 
 
 def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
-    monkeypatch.setattr("dpframe.draw.worker.answers.AGAIN", 0.01)
+    monkeypatch.setattr("dpframe.draw.worker.answers.ALARM_INTERVAL", 0.01)
 
     def free(rng, data):
         while rng.random() < 0.5:

@@ -386,7 +386,7 @@ MUTANTS = [
         33,
         "drift is not looked for",
         "dpframe/draw/independence.py",
-        "if any(blocks.log_chance() < least for blocks in self._blocks.values()):",
+        "if any(blocks.log_chance() < critical for blocks in self._blocks.values()):",
         "if False:",
         ("tests/draw/test_independence.py",),
     ),

@@ -1,4 +1,4 @@
-"""Ask a black box for answers, and lay them out as rows of 64-bit words."""
+"""Call a black box, and lay out its answers as rows of 64-bit words."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .exceptions import encode_raised, slip_of, traced
 from .libraries import is_masked
 
 BEFORE = 3  # columns before the numbers: kind, value, seconds
-_KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
-_LOOKED = 256  # answers in which texts are looked for, so that their markers have words
-_NOTICED = 64  # answers of a chunk that get words if they occurred before
-_PRINTED = 16  # texts of a release's output that are kept
+_MOST_CODES = 1 << 12  # codes with words, and simple values that are encoded once only
+_MOST_SEARCHED = 256  # answers in which texts are looked for, so that their markers have words
+_MOST_NOTICED = 64  # answers of a chunk that get words if they occurred before
+_MOST_PRINTED = 16  # texts of a release's output that are kept
 _EXACT = (int, bool, str, bytes, type(None))
 _IMMUTABLE = (*_EXACT, float, complex)
 _NUMBERS = {int, float, bool}
 
-AGAIN = 0.5
+ALARM_INTERVAL = 0.5
 """Seconds between two alarms of a release, which may catch the exception of the first."""
 
 
@@ -56,7 +56,7 @@ class Limit:
         """Begin a release."""
         if self.seconds is not None:
             self._running = True
-            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, ALARM_INTERVAL)
 
     def stop(self) -> None:
         """End the release."""
@@ -77,7 +77,7 @@ class Encoded(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The terms of asking for answers."""
+    """The settings under which answers are drawn."""
 
     raises: bool = False  # True if an exception, or an unreadable answer, is an answer
     time: bool = False  # True if each answer is timed
@@ -131,7 +131,7 @@ class PrintedText:
 
     def write(self, text: str) -> Any:
         """Write a text, and keep it if it is one of the first."""
-        self.texts += [text] * (len(self.texts) < _PRINTED)
+        self.texts += [text] * (len(self.texts) < _MOST_PRINTED)
         return self.out.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -139,7 +139,7 @@ class PrintedText:
 
 
 class AnswerEncoder:
-    """Asks one black box for answers and encodes them; `attributes` are read from objects."""
+    """Calls one black box and encodes its answers; `attributes` are read from objects."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
@@ -147,7 +147,7 @@ class AnswerEncoder:
         self.words: dict[int, str] = {}  # texts of codes that were not sent to the run yet
         self._noted: set[int] = set()  # codes with a text
         self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
-        self._kept = lru_cache(_KNOWN, typed=True)(self.encoded)
+        self._kept = lru_cache(_MOST_CODES, typed=True)(self.encoded)
         self._called = False  # True once a release was called, see `_first`
 
     def ask(self, release: Callable[[], Any], n: int, failed: BaseException | None = None) -> Chunk:
@@ -253,9 +253,9 @@ class AnswerEncoder:
 
     def take_words(self) -> list[tuple[int, str]]:
         """Return the codes with texts that were not returned yet."""
-        some = list(self.words.items())
+        fresh = list(self.words.items())
         self.words.clear()
-        return some
+        return fresh
 
     def one(self, answer: Any) -> Encoded:
         """Encode an answer, simple values once only."""
@@ -271,7 +271,7 @@ class AnswerEncoder:
 
     def notice(self, answers: Any, values: list[int]) -> None:
         """Note texts of short values that occurred before."""
-        for answer, value in zip(answers[:_NOTICED], values[:_NOTICED]):
+        for answer, value in zip(answers[:_MOST_NOTICED], values[:_MOST_NOTICED]):
             if type(answer) is not Encoded:
                 self._notice(answer, value)
 
@@ -282,7 +282,7 @@ class AnswerEncoder:
         return Encoded(self.kind(kind), codes.code(value), numbers, native)
 
     def _note(self, code: int, text: str) -> None:
-        if code not in self._noted and len(self._noted) < _KNOWN:
+        if code not in self._noted and len(self._noted) < _MOST_CODES:
             self._noted.add(code)
             self.words[code] = text
 
@@ -292,9 +292,9 @@ class AnswerEncoder:
         if value in self._once:
             if (text := codes.in_words(answer)) is not None:
                 self._note(value, text)
-        elif len(self._once) < _KNOWN:
+        elif len(self._once) < _MOST_CODES:
             self._once.add(value)
-            if len(self._once) <= _LOOKED and type(answer) in (list, tuple, dict):
+            if len(self._once) <= _MOST_SEARCHED and type(answer) in (list, tuple, dict):
                 for code, text in codes.texts_in(answer).items():
                     self._note(code, text)
 

@@ -21,8 +21,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 _MOST_VISITED = 5_000  # values that are looked at
-_WIDEST = 256  # items of a container that are looked at
-_OUTSIDE = 3  # steps from the user's own code into values of installed packages
+_MOST_ITEMS = 256  # items of a container that are looked at
+_MOST_STEPS_OUTSIDE = 3  # steps from the user's own code into values of installed packages
 
 _INSTALLED = ("site-packages", "dist-packages")
 _STANDARD = tuple(
@@ -42,10 +42,19 @@ _SEEDERS = (
 )
 """Names of functions that make or seed a generator."""
 
-_WITHOUT = ("builtins", "typing", "dataclasses", "_abc", "_thread", "datetime", "decimal", "re")
-"""Modules whose objects hold no generator, and are often met."""
+_WITHOUT_GENERATORS = (
+    "builtins",
+    "typing",
+    "dataclasses",
+    "_abc",
+    "_thread",
+    "datetime",
+    "decimal",
+    "re",
+)
+"""Common modules whose objects hold no generator."""
 
-_BITS = 1 << 64  # a seed from the system's entropy is larger, almost surely
+_LEAST_ENTROPY = 1 << 64  # a seed from the system's entropy is larger, almost surely
 
 
 class Generator(NamedTuple):
@@ -97,16 +106,15 @@ def note_of(black_boxes: Sequence[Any]) -> str | None:
 
 
 def advice(black_boxes: Sequence[Any]) -> str:
-    """Return a remark on what may be the reason for equal draws; empty if nothing is known."""
+    """Return a sentence on the likely reason for equal draws; "" if none is known."""
     lines = [line for value, _ in _visited(_named(black_boxes)) for line in _seeding(value)]
     if lines:
         first = ", ".join(list(dict.fromkeys(lines))[:_MOST_NAMED])
         return f". See {first}: seed once, outside the function, or from its rng"
-    fixed = [one for one in generators_of(_named(black_boxes)) if not one.can_be_seeded]
-    if fixed:
-        return (
-            f". See {_listed(fixed)}: make it anew in each call, and seed it from rng or not at all"
-        )
+    unseeded = [one for one in generators_of(_named(black_boxes)) if not one.can_be_seeded]
+    if unseeded:
+        return f". See {_listed(unseeded)}: make it anew in each call, and seed it from rng or not "
+            "at all"
     return ""
 
 
@@ -200,7 +208,7 @@ def _is_legacy(value: Any) -> bool:
 def _is_of_entropy(value: Any) -> bool:
     """True if a generator of NumPy was seeded by the system's entropy, not by a constant."""
     words = getattr(getattr(_bits(value), "seed_seq", None), "entropy", None)
-    return isinstance(words, int) and words >= _BITS
+    return isinstance(words, int) and words >= _LEAST_ENTROPY
 
 
 def _seed(value: Any, digest: bytes) -> None:
@@ -264,7 +272,7 @@ def _visited(black_boxes: Mapping[str, Any]) -> Iterator[tuple[Any, _Place]]:
             continue
         seen[key] = value
         yield value, place
-        if place.outside < _OUTSIDE and not _is_generator(value):
+        if place.outside < _MOST_STEPS_OUTSIDE and not _is_generator(value):
             try:
                 queue.extend(_inside(value, place))
             except Exception:  # raised by the code of an object
@@ -289,11 +297,11 @@ def _inside(value: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
     elif isinstance(value, property):
         yield value.fget, place.step("fget")
     elif isinstance(value, dict):
-        for number, (key, one) in enumerate(list(value.items())[:_WIDEST]):
+        for number, (key, one) in enumerate(list(value.items())[:_MOST_ITEMS]):
             shown = f"{place.name}[{key!r}]" if isinstance(key, (str, int)) else place.name
             yield one, place.step(str(number), shown)
     elif isinstance(value, (list, tuple, set, frozenset, collections.deque)):
-        for number, one in enumerate(list(value)[:_WIDEST]):
+        for number, one in enumerate(list(value)[:_MOST_ITEMS]):
             yield one, place.step(str(number), f"{place.name}[{number}]")
     elif isinstance(value, type):
         yield from _of_class(value, place)
@@ -302,8 +310,8 @@ def _inside(value: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
 
 
 def _of_function(fn: types.FunctionType, place: _Place) -> Iterator[tuple[Any, _Place]]:
-    code, known = fn.__code__, fn.__globals__
-    here = place.enter(*_kind(known, code.co_filename))
+    code, module_globals = fn.__code__, fn.__globals__
+    here = place.enter(*_kind(module_globals, code.co_filename))
     defaults = fn.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     for name, one in zip(names[len(names) - len(defaults) :], defaults):
@@ -312,25 +320,25 @@ def _of_function(fn: types.FunctionType, place: _Place) -> Iterator[tuple[Any, _
         yield one, here.step(name, name)
     for name, cell in zip(code.co_freevars, fn.__closure__ or ()):
         try:
-            held = cell.cell_contents
+            content = cell.cell_contents
         except ValueError:  # it is empty
             continue
-        if isinstance(held, types.ModuleType):
-            yield from _of_name(name, held, known, _names(code), here)
+        if isinstance(content, types.ModuleType):
+            yield from _of_name(name, content, module_globals, _names(code), here)
         else:
-            yield held, here.step(name, "" if here is place else name)
-    if _kind(known, code.co_filename)[0] != "dpframe":
+            yield content, here.step(name, "" if here is place else name)
+    if _kind(module_globals, code.co_filename)[0] != "dpframe":
         for name in (used := _names(code)):
             module = sys.modules.get(name)  # perhaps imported inside the function
-            yield from _of_name(name, known.get(name, module), known, used, here)
+            yield from _of_name(name, module_globals.get(name, module), module_globals, used, here)
 
 
 def _of_name(
-    name: str, value: Any, known: dict[str, Any], used: list[str], here: _Place
+    name: str, value: Any, module_globals: dict[str, Any], used: list[str], here: _Place
 ) -> Iterator[tuple[Any, _Place]]:
-    """Yield what a global name stands for; of a module, what has one of the names used with it."""
+    """Yield the value of a global name; of a module, the members that the code uses."""
     if not isinstance(value, types.ModuleType):
-        path = f"{known.get('__name__')}:{name}"
+        path = f"{module_globals.get('__name__')}:{name}"
         yield value, here._replace(path=path, name=name)
         return
     inner, kind = vars(value), _kind(vars(value), "")
@@ -352,13 +360,13 @@ def _of_class(kind: type, place: _Place) -> Iterator[tuple[Any, _Place]]:
         source, home = _kind_of_class(base)
         if source != "installed" and not base.__module__.startswith("dpframe."):
             here = place.enter(source, home)
-            for name, one in list(vars(base).items())[:_WIDEST]:
+            for name, one in list(vars(base).items())[:_MOST_ITEMS]:
                 yield one, here.step(f"{base.__qualname__}.{name}", f"{base.__name__}.{name}")
 
 
 def _of_object(value: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
     kind = type(value)
-    if kind.__module__ in _WITHOUT or kind.__module__.startswith("dpframe."):
+    if kind.__module__ in _WITHOUT_GENERATORS or kind.__module__.startswith("dpframe."):
         return
     source, home = _kind_of_class(kind)
     here = place.enter(source, place.home if source == "own" else home)
@@ -369,7 +377,7 @@ def _of_object(value: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
             member = vars(base).get(name)
             if isinstance(member, types.MemberDescriptorType):
                 held.setdefault(name, getattr(value, name, None))
-    for name, one in list(held.items())[:_WIDEST]:
+    for name, one in list(held.items())[:_MOST_ITEMS]:
         shown = ".".join(part for part in (place.name, str(name)) if part)
         yield one, here.step(str(name), shown)
     if source != "installed":

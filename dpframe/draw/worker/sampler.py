@@ -1,4 +1,4 @@
-"""The loop of a worker process: load a black box and its data, draw chunks, answer.
+"""Run the loop of a worker process: load a black box and its data, draw chunks, reply.
 
 Tasks arrive on standard input and answers leave on standard output, both as frames. The black box
 itself has an empty standard input, and its prints go to standard error.
@@ -27,9 +27,9 @@ from .frames import Frame
 from .plain_data import SharedValue
 from .query import Refused, ask
 
-_MESSAGE_SECONDS = (
-    0.1  # between two messages with outputs; unsent outputs are lost if the process ends
-)
+_MESSAGE_SECONDS = 0.1
+"""Seconds between two messages with outputs; unsent outputs are lost if the process ends."""
+
 _MESSAGE_BYTES = 1 << 20  # bytes of outputs in one message, approximately
 
 
