@@ -113,8 +113,8 @@ def advice(black_boxes: Sequence[Any]) -> str:
         return f". See {first}: seed once, outside the function, or from its rng"
     unseeded = [one for one in generators_of(_named(black_boxes)) if not one.can_be_seeded]
     if unseeded:
-        return f". See {_listed(unseeded)}: make it anew in each call, and seed it from rng or not "
-            "at all"
+        which = _listed(unseeded)
+        return f". See {which}: make it anew in each call, and seed it from rng or not at all"
     return ""
 
 
