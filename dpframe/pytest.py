@@ -27,7 +27,10 @@ __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
 
 PROPERTY = "dpframe"  # the name of a test's outcome in reports, such as JUnit's
 
-DEFAULT, LONGEST = 5.0, 20.0  # seconds of `assert_dp`, and at most if nothing could be refuted
+DEFAULT_SECONDS, LONGEST_SECONDS = (
+    5.0,
+    20.0,
+)  # seconds of `assert_dp`, and at most if nothing could be refuted
 OF_SEARCH = 60.0  # seconds of `search_violation`
 
 _running: list[pytest.Item] = []  # the running test is the last
@@ -109,7 +112,7 @@ def assert_dp(
     def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import Terms, over_one_pair
 
-        time, longest = _budget(seconds, trials, DEFAULT, LONGEST)
+        time, longest = _budget(seconds, trials, DEFAULT_SECONDS, LONGEST_SECONDS)
         terms = Terms(epsilon, delta, claim, confidence, time, longest, trials, seed, *called)
         return over_one_pair(release, (d0, d1), terms, _place(out), workers)
 

@@ -60,7 +60,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     over = threading.Event()
     before = set(threading.enumerate())
     monkeypatch.setattr(builtins, "wait_for_the_end_of_the_test", over.wait, raising=False)
-    monkeypatch.setattr(machine, "GRACE", 0.5)
+    monkeypatch.setattr(machine, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(work, "FIRST_OVERTIME_SECONDS", 0.5)
     monkeypatch.setattr(work, "OVERTIME_SECONDS", 0.5)
     monkeypatch.setattr(schedule, "FAREWELL_SECONDS", 0.05)

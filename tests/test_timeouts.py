@@ -13,7 +13,7 @@ from dpframe.common.machine import StuckError, at_work, doing, with_timeout
 
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    monkeypatch.setattr(machine, "GRACE", 0.02)
+    monkeypatch.setattr(machine, "GRACE_SECONDS", 0.02)
     monkeypatch.setattr(machine, "TICK", 0.001)
     event = threading.Event()
     yield event

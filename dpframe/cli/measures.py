@@ -166,13 +166,13 @@ def compare(
 
     Exit code: 0, or 2 if the spec or the call is wrong.
     """
-    from dpframe.commands.compare import ALONE, comparison
+    from dpframe.commands.compare import UNADJUSTED, comparison
     from dpframe.commands.run import select_device
     from dpframe.report.calibration import comparison_parts
     from dpframe.report.terminal.text import show_parts
 
     display = progress_display(quiet=quiet)
-    loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
+    loaded = options.load(spec, [*(overrides or ()), UNADJUSTED], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
     result = comparison(loaded, display)
     if as_json:

@@ -35,7 +35,7 @@ _pending: list[KeyboardInterrupt] = []
 _answered: list[KeyboardInterrupt] = []
 _raised: list[KeyboardInterrupt] = []  # empty while a signal waits for the end of an import
 
-IMPORT_TIMEOUT = 2.0  # seconds that a signal waits for the end of an import; above TIMEOUT
+IMPORT_TIMEOUT = 2.0  # seconds that a signal waits for the end of an import; above WRITE_TIMEOUT
 IMPORT_POLL = 0.02  # seconds
 
 
@@ -162,7 +162,7 @@ def _ignore_dropped_signals() -> None:
 
 INTERNAL = 70
 
-TIMEOUT = 1.7  # seconds for an interrupted child to write its counts
+WRITE_TIMEOUT = 1.7  # seconds for an interrupted child to write its counts
 END_TIMEOUT = 1.0  # seconds between the exit code of a child and its end
 
 _CODES = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}
@@ -325,7 +325,7 @@ class _Watch:
     def _pass_on(self, number: int, _: Any) -> None:
         """Pass a signal on; the child ignores it if the terminal has already sent it."""
         self.stopped = number
-        self._end_within(TIMEOUT)
+        self._end_within(WRITE_TIMEOUT)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child, number)
 

@@ -40,10 +40,10 @@ from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds
 from dpframe.search.black_box_arms import draws_needed
 
 UNLIMITED = 2**40  # trials if only the time is limited
-GIVEN = "given"  # the name of a test's own pair
+GIVEN_PAIR = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
-ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
-BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
+VECTOR_ADJACENCIES = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
+SCHEMA_BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
 LEAST_STEPS = 10  # least width of query answers in steps, if no schema gives it
 GENERATOR_NAMES = (
     *("rng", "np_rng", "prng", "gen", "generator", "random_state", "random", "random_source"),
@@ -213,7 +213,7 @@ def over_a_table(
         )
     if (other := other_relation(terms.claim, str(neighbours["adjacency"]))) is not None:
         raise DpframeError(f"claim, adjacency: {other}")
-    if neighbours["adjacency"] in ANSWERS:
+    if neighbours["adjacency"] in VECTOR_ADJACENCIES:
         params = _vectors(table, neighbours, terms)
         as_given = list if isinstance(table, list) else np.asarray
         mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
@@ -268,7 +268,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     }
     for entry in read_schema(neighbours["schema"], ["answers"], {}, named=False):
         bounds |= entry
-    if bounds.keys() - {"name", *BOUNDS}:
+    if bounds.keys() - {"name", *SCHEMA_BOUNDS}:
         raise DpframeError("schema: should be one entry with numbers low and high, and integer")
     params = {"adjacency": adjacency, "length": vector.size, "step": float(step)}
     params |= {name: float(bounds[name]) for name in ("low", "high")}
@@ -480,7 +480,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
     """
     check_differ(data, ("d0", "d1"))
 
-    class Given(Pair, name=GIVEN):
+    class Given(Pair, name=GIVEN_PAIR):
         """Two datasets of a test."""
 
         adjacency = "as given"
@@ -495,7 +495,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
         def d1(self) -> Tree:
             return data[1]
 
-    class Both(Neighbourhood, name=GIVEN):
+    class Both(Neighbourhood, name=GIVEN_PAIR):
         """Proposes the two datasets of a test, and nothing else."""
 
         adjacency = "as given"
@@ -514,8 +514,8 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
 # Messages of the test.
 
 MOST_CHARACTERS = 400  # characters of a dataset
-MARGIN = 2.0  # factor of the budget that is proposed if nothing was decided
-LARGE = 6.0  # a claimed ε from which on the draws of a refutation are many
+BUDGET_FACTOR = 2.0  # factor of the budget that is proposed if nothing was decided
+LARGE_EPSILON = 6.0  # a claimed ε from which on the draws of a refutation are many
 LARGEST_READABLE = 40.0  # a larger ε has an e^ε without a readable number
 
 
@@ -609,7 +609,7 @@ def _leak(cell: CellRecord) -> Iterator[str]:
 def _data(cell: CellRecord) -> Iterator[str]:
     """Yield D and D′ if a search found them."""
     tables = as_tables(cell)["pair"]
-    if tables["use"] == GIVEN:  # the test's own pair: its author knows it
+    if tables["use"] == GIVEN_PAIR:  # the test's own pair: its author knows it
         return
     entry = load().find("pair", tables["use"])
     with contextlib.suppress(Exception):  # a file that is gone, a plugin of another distribution
@@ -641,14 +641,14 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     needed = draws_needed(claim, 1 - record.audit.confidence)
     text = "no number of runs"
     if needed is not None:
-        text = f"about {quantity(float(f'{2 * MARGIN * needed:.2g}'))} runs"
+        text = f"about {quantity(float(f'{2 * BUDGET_FACTOR * needed:.2g}'))} runs"
         if cell.trials[0]:
-            longer = record.summary.seconds * MARGIN * needed / cell.trials[0]
+            longer = record.summary.seconds * BUDGET_FACTOR * needed / cell.trials[0]
             rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
             text += f"; at this speed about {_about(rough)}, seconds={rough}"
     yield f"  what would do: {text}"
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
-    if epsilon >= LARGE:
+    if epsilon >= LARGE_EPSILON:
         factor = (
             f" = {quantity(float(f'{math.exp(epsilon):.2g}'))}"
             if epsilon < LARGEST_READABLE

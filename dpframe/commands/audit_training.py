@@ -35,7 +35,7 @@ from dpframe.results.verdict import saw_nothing
 
 LARGEST_SEED = 2**63  # seeds are smaller
 RETURNED = "the function returned"
-FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained
+FEWEST_MODELS = 10  # models per dataset for a pilot or an attack, unless fewer are trained
 
 
 class Training(NamedTuple):
@@ -230,7 +230,7 @@ def audit_training(
         raise DpframeError("estimators: should be a list of names or estimators")
     made = training(train, pair, claim=claim, seedable=seedable, may_be_nan=may_be_nan)
     attack_entry, *others = [_entry(one) for one in (attack, *estimators)]
-    sized = min(models, max(FEWEST, models // 10)) if learn is None else learn
+    sized = min(models, max(FEWEST_MODELS, models // 10)) if learn is None else learn
     spec: dict[str, Any] = {
         "schema": 1,
         "audit": {

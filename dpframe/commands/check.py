@@ -72,7 +72,7 @@ def _name(cell: Cell) -> str:
 TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
 """Kinds of plugins with which a plugin of a kind is tried; default: only its own kind."""
 
-DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
+DEFAULT_TARGETS = {"mechanism": "laplace", "pair": "zeros-ones"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,12 +139,12 @@ def _tried(entry: Entry, known: Registry, settings: tuple[str, ...]) -> Conforma
     others = {}
     for kind, params in given.items():
         if params:
-            use = str(params.pop("use", DEFAULT[kind]))
+            use = str(params.pop("use", DEFAULT_TARGETS[kind]))
             others[kind] = made(known.find(kind, use).cls, params)
     return Conformance(entry, plugin.params(), tuple(examined(plugin, **others)))
 
 
-NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+PLUGIN_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new(kind: str, name: str, folder: Path) -> list[Path]:
@@ -196,7 +196,7 @@ def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
 
 def _unusable(kind: str, name: str) -> str | None:
     """Return why a name cannot be used; None if it can."""
-    if not NAME.fullmatch(name):
+    if not PLUGIN_NAME.fullmatch(name):
         return "it must consist of lower-case letters, digits and hyphens, and begin with a letter"
     module = name.replace("-", "_")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:

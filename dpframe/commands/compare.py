@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpframe.results.model import CellRecord, TruthRecord
     from dpframe.spec.audit import Audit, Cell, RunSettings
 
-ALONE = 'audit.multiplicity="none"'  # a comparison chooses no bound, so it adjusts none
+UNADJUSTED = 'audit.multiplicity="none"'  # a comparison chooses no bound, so it adjusts none
 
 
 def compare(
@@ -48,11 +48,11 @@ def compare(
         SpecError: the spec cannot be run; lists every mistake.
         PluginError: one of `plugins` is not a plugin class.
     """
-    return comparison(load(spec, [*overrides, ALONE], trials, seed, plugins))
+    return comparison(load(spec, [*overrides, UNADJUSTED], trials, seed, plugins))
 
 
 def comparison(loaded: Audit, display: Display = silent) -> dict[str, Any]:
-    """Run an audit that was loaded with the override `ALONE`, and compare."""
+    """Run an audit that was loaded with the override `UNADJUSTED`, and compare."""
     timings: dict[str, float] = {}
     record = recorded(loaded, display, timings=timings)
     planned = {cell.id: cell for cell in loaded.cells}

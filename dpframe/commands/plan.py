@@ -99,11 +99,11 @@ def outlook(
     }
 
 
-SHOWN = (1.1, 1.25, 1.5, 2.0)
+SHOWN_MULTIPLES = (1.1, 1.25, 1.5, 2.0)
 """True losses whose power is listed, as multiples of the claim."""
 
 
-PAIRS = 8  # pairs of a simulated search
+SIMULATED_PAIRS = 8  # pairs of a simulated search
 
 MOST_DRAWN = 4  # curves of power against trials, at most; each takes seconds
 
@@ -116,10 +116,15 @@ def _by_trials(question: PowerQuestion) -> dict[float, list[tuple[int, float]]]:
     sizes = sorted({max(1, round(question.size * 2.0**n)) for n in range(-4, 5)})
     try:
         # All losses of one size share its estimates.
-        curves = [[power(question.of(n), x * question.claimed) for x in SHOWN] for n in sizes]
+        curves = [
+            [power(question.of(n), x * question.claimed) for x in SHOWN_MULTIPLES] for n in sizes
+        ]
     except CellError:  # a plugin's estimator, on other numbers of trials
         return {}
-    return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *curves, strict=True)}
+    return {
+        x: list(zip(sizes, each, strict=True))
+        for x, *each in zip(SHOWN_MULTIPLES, *curves, strict=True)
+    }
 
 
 def powers(
@@ -151,12 +156,12 @@ def powers(
                 "delta": cell.delta,
                 "trials": question.size,
                 "unit": "canaries" if question.canaries else "trials",
-                "model": f"{PAIRS} pairs, one with {question.model}"
+                "model": f"{SIMULATED_PAIRS} pairs, one with {question.model}"
                 if question.search
                 else question.model or "",
                 "probability": probability,
                 "epsilon": detectable(question, probability),
-                "curve": {x: power_at(x * question.claimed) for x in SHOWN},
+                "curve": {x: power_at(x * question.claimed) for x in SHOWN_MULTIPLES},
                 "against": loss,
                 "needed": None if loss is None else trials_needed(question, loss, probability),
                 "by_trials": {},
@@ -179,7 +184,7 @@ def _refutes(question: PowerQuestion, loss: float, rng: np.random.Generator) -> 
     points = [
         Point(e, d + raised * (1 + math.exp(e))) for e, d in points_claimed if e <= LOSS_LIMIT
     ]
-    rates = rng.permutation([question.rate(loss)] + [0.5] * (PAIRS - 1))
+    rates = rng.permutation([question.rate(loss)] + [0.5] * (SIMULATED_PAIRS - 1))
     rows, most = question.rows, question.size // question.rows
     first, enough = arms.chunks_at_first(question.size, rows), arms.MOST_LEARNED // rows
 
@@ -199,7 +204,7 @@ def _refutes(question: PowerQuestion, loss: float, rng: np.random.Generator) -> 
         guess = farthest(one, points)
         return expected_gain((-math.inf if guess is None else guess.z) - LUCK) / (2 * one.trials)
 
-    begun = min(PAIRS, max(1, int(PROPOSALS * question.size) // (first * rows)))
+    begun = min(SIMULATED_PAIRS, max(1, int(PROPOSALS * question.size) // (first * rows)))
     drawn = [drawn_from(pair, first) for pair in range(begun)]
     learned, wealth = [first // 2] * begun, Wealth(question.query.delta)
     seen = [known(pair) for pair in range(begun)]

@@ -244,7 +244,7 @@ def score(
     if not rows:
         ask_all(later)
     else:
-        skipped += [{"estimator": one.entry.name, "reason": UNASKED} for one in later]
+        skipped += [{"estimator": one.entry.name, "reason": CERTIFIES_NOTHING} for one in later]
         asked = [one for one in asked if one not in later]
     if estimators is not None:
         check_asked(rows, skipped, "decisions" if whole[0].dtype == np.bool_ else "scores")
@@ -287,7 +287,7 @@ def check_claim(claim: Any) -> None:
         raise DpframeError(f"claim: {claim!r} is no claim; pass one, such as dpframe.PureDP(1.0)")
 
 
-TAKERS = {"scores": "order-statistics", "decisions": "precision", "canaries": "one-run"}
+ESTIMATOR_FOR = {"scores": "order-statistics", "decisions": "precision", "canaries": "one-run"}
 """An estimator for each kind of scores."""
 
 
@@ -295,7 +295,7 @@ def check_asked(rows: Sequence[Any], skipped: Sequence[dict[str, str]], kind: st
     """Raise DpframeError if no estimator that a user named takes such scores."""
     if not rows and skipped:
         why = "; ".join(f"estimator {skip['estimator']!r}: {skip['reason']}" for skip in skipped)
-        raise DpframeError(f"{why}. These are {kind}: use {TAKERS[kind]!r}, for example")
+        raise DpframeError(f"{why}. These are {kind}: use {ESTIMATOR_FOR[kind]!r}, for example")
 
 
 def _untested(
@@ -331,7 +331,7 @@ def _untested(
     )
 
 
-UNASKED = "certifies no bound; run it with --all"
+CERTIFIES_NOTHING = "certifies no bound; run it with --all"
 
 
 def certifies(estimator: Estimator, claim: Claim | None) -> bool:

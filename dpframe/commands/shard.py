@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit
 
 
-NAME = "shard.json"
+SHARD_FILE = "shard.json"
 
 
 class ShardResult(NamedTuple):
@@ -157,7 +157,7 @@ def _write(directory: Path, about: ShardFile) -> None:
     content = about.model_dump(mode="json", by_alias=True)
     signed = {**content, "digest": digest_of(content)}
     try:
-        files.replace(directory / NAME, json.dumps(signed, indent=1, ensure_ascii=False))
+        files.replace(directory / SHARD_FILE, json.dumps(signed, indent=1, ensure_ascii=False))
     except OSError as error:
         raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
 
@@ -165,16 +165,16 @@ def _write(directory: Path, about: ShardFile) -> None:
 def _read(directory: Path) -> ShardFile:
     """Read the description of a shard; raise OutputError if it is missing or was altered."""
     try:
-        content = json.loads(files.read_folder(directory / NAME))
+        content = json.loads(files.read_folder(directory / SHARD_FILE))
         if not isinstance(content, dict):
             raise ValueError
         if content.pop("digest", None) != digest_of(content):
-            raise OutputError(f"{directory / NAME}: was altered")
+            raise OutputError(f"{directory / SHARD_FILE}: was altered")
         return ShardFile.model_validate(content)
     except OSError:
         raise OutputError(f"{directory}: has no shard; dpframe run --shard makes one") from None
     except (ValueError, RecursionError):
-        raise OutputError(f"{directory / NAME}: was not written by a shard") from None
+        raise OutputError(f"{directory / SHARD_FILE}: was not written by a shard") from None
 
 
 def _check_empty(directory: Path, about: ShardFile) -> None:
@@ -183,7 +183,7 @@ def _check_empty(directory: Path, about: ShardFile) -> None:
         raise OutputError(
             f"{directory}: contains the record of a run; a shard needs its own directory"
         )
-    if (directory / NAME).exists():
+    if (directory / SHARD_FILE).exists():
         other = _read(directory)
         if (other.shard, other.spec) != (about.shard, about.spec):
             raise OutputError(

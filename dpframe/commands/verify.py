@@ -28,7 +28,7 @@ from dpframe.results import store as records
 from dpframe.results.model import Record
 from dpframe.spec.audit import Audit
 
-LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
+FALSE_ALARM = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
 FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose probability of detection is printed
 MOST_NAMED = 5  # cells that are listed for each reason why they were not checked
 CHANGES = {"seconds", "looks", "notes", "reason"}  # fields that differ between equal runs
@@ -194,7 +194,7 @@ def _test(runner: Runner, the_pass: Pass, share: float, record: Record, verified
         verified.checked.add(cell.id)
         for name, few, many in zip(("D", "D′"), again.counts, recorded[cell.id], strict=True):
             p_value = fisher_exact(np.array([few, many])).pvalue
-            if p_value <= LEVEL / (2 * len(record.cells)):
+            if p_value <= FALSE_ALARM / (2 * len(record.cells)):
                 verified.differences.append(
                     f"{cell.id} on {name}: fresh draws give p = {p_value:.2g}"
                 )

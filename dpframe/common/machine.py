@@ -183,7 +183,7 @@ def end(processes: list[int]) -> None:
 
 T = TypeVar("T")
 
-GRACE = 10.0
+GRACE_SECONDS = 10.0
 """Seconds beyond the time budget that a call of plugin code gets outside counting."""
 
 TICK = 0.05
@@ -264,7 +264,7 @@ def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
         return work()
     from concurrent.futures import Future, wait  # the command line imports this module first
 
-    limit, done = seconds + GRACE, Future[T]()
+    limit, done = seconds + GRACE_SECONDS, Future[T]()
     thread = threading.Thread(
         target=run_into_future, args=(done, work), name="dpframe-authors", daemon=True
     )

@@ -17,8 +17,8 @@ ResultRow = dict[str, Any]
 
 OWN_KEYS = ("attack.", "estimator.")
 """Prefixes of swept keys that distinguish the lines of a table, as audit.trials does."""
-MANY = 10_000  # repeats from which hundredths of a percent are shown
-WIDTH = 110  # of a page
+MANY_REPEATS = 10_000  # repeats from which hundredths of a percent are shown
+PAGE_WIDTH = 110  # of a page
 PROMISES = {
     "kept": ("kept", "consistent"),
     "broken": ("BROKEN", "violated"),
@@ -62,7 +62,7 @@ def parts(result: dict[str, Any]) -> Iterator[Part]:
 
 
 def _wrapped(text: str) -> str:
-    lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 
@@ -110,7 +110,7 @@ def explanation(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _above(row: ResultRow) -> str:
-    return "–" if row["rate"] is None else _rate(row, 1 if row["repeats"] < MANY else 2)
+    return "–" if row["rate"] is None else _rate(row, 1 if row["repeats"] < MANY_REPEATS else 2)
 
 
 def _rate(row: ResultRow, decimals: int) -> str:

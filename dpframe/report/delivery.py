@@ -18,7 +18,7 @@ from dpframe.report.verdict_text import OutcomeKind
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 
-MOST = 10  # annotations of one kind that GitHub's runner shows for a step
+MOST_ANNOTATIONS = 10  # annotations of one kind that GitHub's runner shows for a step
 
 
 class Report(str):
@@ -168,7 +168,7 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
 
     `file` is the path of the spec from the root of the checkout, "" if the spec was not a file.
     `line` returns the line of the spec that names a mechanism, by its label. The last of at most
-    `MOST` annotations counts those that are left out.
+    `MOST_ANNOTATIONS` annotations counts those that are left out.
     """
     alarming = [
         (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)
@@ -177,7 +177,7 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
     ]
     if not record.cells:
         alarming.append(("", record.audit.name, "no cell was run, so nothing was tested"))
-    shown = alarming if len(alarming) <= MOST else alarming[: MOST - 1]
+    shown = alarming if len(alarming) <= MOST_ANNOTATIONS else alarming[: MOST_ANNOTATIONS - 1]
     for label, title, message in shown:
         yield _annotation(file, line(label), title, message)
     if rest := alarming[len(shown) :]:

@@ -18,8 +18,8 @@ from dpframe.results.verdict import exceeds, surprising
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 LEVEL = 0.01  # limit on the probability that any cell is reported as different although none is
-SAME = 1e-9  # claims are equal up to this relative difference
-MOST = 20  # cells in each list of lines; JSON has them all
+CLAIM_ROUNDING = 1e-9  # claims are equal up to this relative difference
+MOST_ENTRIES = 20  # cells in each list of lines; JSON has them all
 
 _DECIDED = ("violated", "consistent")
 _AT_MOST_ONE = {"DecisionCounts", "BinCounts", "PilotBins", "PilotGrid", "ThresholdCounts"}
@@ -249,7 +249,7 @@ def _same_claim(old: ClaimRecord | None, new: ClaimRecord | None) -> bool:
 def _same(old: Any, new: Any) -> bool:
     if isinstance(old, int | float) and isinstance(new, int | float):
         with contextlib.suppress(OverflowError):  # larger than any float
-            return math.isclose(old, new, rel_tol=SAME)
+            return math.isclose(old, new, rel_tol=CLAIM_ROUNDING)
     return bool(old == new)
 
 
@@ -283,9 +283,9 @@ def lines(old: Record, new: Record, changes: Changes) -> Iterator[str]:
     for title, described in lists.items():
         if entries := list(described):
             yield f"{title} ({len(entries)}):"
-            yield from (f"  {entry}" for entry in entries[:MOST])
-            if len(entries) > MOST:
-                yield f"  … and {len(entries) - MOST} more; --json has them all"
+            yield from (f"  {entry}" for entry in entries[:MOST_ENTRIES])
+            if len(entries) > MOST_ENTRIES:
+                yield f"  … and {len(entries) - MOST_ENTRIES} more; --json has them all"
             yield ""
     matched = plural(len(both), "cell")
     if changes.worse:

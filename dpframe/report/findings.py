@@ -33,9 +33,9 @@ from dpframe.results.verdict import (
     saw_nothing,
 )
 
-MOST = 8  # mechanisms, witnesses, names or reasons that a report lists; the record has all
+MOST_LISTED = 8  # mechanisms, witnesses, names or reasons that a report lists; the record has all
 MOST_PLACES = 12  # longer lists end in a count of the rest
-LONGEST = 120  # characters of a dataset in a sentence
+LONGEST_DATASET = 120  # characters of a dataset in a sentence
 POWER = 0.8  # the probability of detection in the command that a report names
 
 
@@ -168,7 +168,11 @@ def _pair(cell: CellRecord) -> str:
     if isinstance(columns, list) and columns:
         return f"{cell.pair.use} with columns {_some(map(str, columns))}"
     description = cell.pair.params.get("description")
-    return f"{cell.pair.use} ({cut(str(description), LONGEST)})" if description else cell.pair.use
+    return (
+        f"{cell.pair.use} ({cut(str(description), LONGEST_DATASET)})"
+        if description
+        else cell.pair.use
+    )
 
 
 # Findings about single cells; cells with the same reason share one.
@@ -274,16 +278,16 @@ def _exact(record: Record) -> Iterator[Finding]:
             wrong.setdefault(cell.mechanism.label, cell)
         elif cell.exact is not None:
             kept[cell.mechanism.label] = cell.exact.pairs
-    for label, cell in list(wrong.items())[:MOST]:
+    for label, cell in list(wrong.items())[:MOST_LISTED]:
         assert cell.exact is not None
         for witness in cell.exact.witnesses:
             text = f"Exact: {label}: {witness.words} (pair {witness.pair.use})."
             yield _evidence(text, remedy=" ".join(needs(cell, record, witness.pair)))
         pairs = plural(cell.exact.pairs, "pair")
         yield _evidence(f"It does so on {cell.exact.exceeding} of {pairs}.")
-    if len(wrong) > MOST:
-        yield _evidence(f"{len(wrong) - MOST} more mechanisms exceed their sensitivity.")
-    for label, number in [one for one in kept.items() if one[0] not in wrong][:MOST]:
+    if len(wrong) > MOST_LISTED:
+        yield _evidence(f"{len(wrong) - MOST_LISTED} more mechanisms exceed their sensitivity.")
+    for label, number in [one for one in kept.items() if one[0] not in wrong][:MOST_LISTED]:
         if number:
             yield _evidence(
                 f"The query of {label} keeps to its sensitivity on {plural(number, 'pair')}, "
@@ -299,15 +303,15 @@ def _events(record: Record) -> Iterator[Finding]:
         place = " at ".join(filter(None, (worst.mechanism.label, group.place(worst))))
         yield from map(_evidence, event_in_words(f"Event against {place}", worst.event))
     searched = [(cell, cell.search) for cell in refuted if cell.search is not None]
-    for cell, search in searched[:MOST]:
+    for cell, search in searched[:MOST_LISTED]:
         for number in range(1, 2 + len(search.findings)):
             one = with_finding(cell, number)
             yield from map(_evidence, _witness(one, number if search.findings else 0))
             yield from map(_evidence, needs(one, record))
         if search.ignored:
             yield _evidence(f"Ignored as known: {_some(search.ignored)}.")
-    if len(searched) > MOST:
-        yield _evidence(f"There are {len(searched) - MOST} more witnesses.")
+    if len(searched) > MOST_LISTED:
+        yield _evidence(f"There are {len(searched) - MOST_LISTED} more witnesses.")
     if searched:
         yield _evidence(
             "dpframe show --witness prints this pair and attack as a spec.",
@@ -326,7 +330,7 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
     if description := params.get("description"):
         yield f"Its datasets: {description}."
     elif {"d0", "d1"} <= params.keys():
-        one, two = (cut(str(params[key]), LONGEST) for key in ("d0", "d1"))
+        one, two = (cut(str(params[key]), LONGEST_DATASET) for key in ("d0", "d1"))
         yield f"Its datasets: D = {one}; D′ = {two}."
 
 
@@ -345,7 +349,7 @@ def _meanings(record: Record) -> Iterator[Finding]:
         )
     alone = len(cells) == 1 and bool(consistent)  # then its reason says how it ended
     searched = [] if alone else [(cell.mechanism.label, covered(cell)) for cell in cells]
-    for label, extent in [one for one in searched if one[1]][:MOST]:
+    for label, extent in [one for one in searched if one[1]][:MOST_LISTED]:
         yield _meaning(f"The search of {label} was {extent}.")
     if m > 1 or len(record.cells) > 1 or record.audit.looks > 1:  # else the answer says it
         yield from map(_meaning, validity(record))
@@ -421,8 +425,10 @@ def _limits(record: Record) -> Iterator[Finding]:
         yield _untried(f"{number} could not have decided either way: inconclusive.")
     if record.skipped:
         reasons = Counter(skip.reason for skip in record.skipped)
-        text = "; ".join(f"{reason} ({number})" for reason, number in reasons.most_common(MOST))
-        rest = len(reasons) - MOST
+        text = "; ".join(
+            f"{reason} ({number})" for reason, number in reasons.most_common(MOST_LISTED)
+        )
+        rest = len(reasons) - MOST_LISTED
         more = f"; and {rest} more reasons" if rest > 0 else ""
         yield _untried(f"{plural(len(record.skipped), 'combination')} skipped: {text}{more}.")
 
@@ -430,8 +436,8 @@ def _limits(record: Record) -> Iterator[Finding]:
 def _some(names: Iterable[str]) -> str:
     """List different names in their order; if there are many, the first of them."""
     unique = list(dict.fromkeys(names))
-    more = f" and {len(unique) - MOST} more" if len(unique) > MOST else ""
-    return ", ".join(unique[:MOST]) + more
+    more = f" and {len(unique) - MOST_LISTED} more" if len(unique) > MOST_LISTED else ""
+    return ", ".join(unique[:MOST_LISTED]) + more
 
 
 # Results by mechanism, by cell and by estimator.

@@ -110,7 +110,7 @@ def _left_out(number: int, noun: str) -> str:
 # Text as GitHub-flavoured Markdown: labels are shown and have no effect.
 
 
-LONGEST = 300  # characters of a label or a reason; the record has the rest
+LONGEST_LABEL = 300  # characters of a label or a reason; the record has the rest
 
 _MARKS = re.compile(r"([\\`*_\[\]|~$])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -118,7 +118,7 @@ _NOTHING = "<!-- -->"
 """Separates a sign from a name, so that GitHub neither notifies a user nor makes a link."""
 
 
-def plain(text: object, most: int = LONGEST) -> str:
+def plain(text: object, most: int = LONGEST_LABEL) -> str:
     """Escape text from anywhere, for the middle of a line."""
     shown = escape(" ".join(str(text).split()))
     if len(shown) > most:

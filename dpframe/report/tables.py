@@ -69,7 +69,7 @@ class Assumptions(dict[str, int]):
 
 # The cells of a record, and every fact about one.
 
-LONGEST = 400  # characters of a value, such as counts or thresholds; the record has all of it
+LONGEST_VALUE = 400  # characters of a value, such as counts or thresholds; the record has all of it
 NUMBERS = (
     *("claimed ε", "empirical ε", "certified ε ≥", "certified ÷ claimed", "attack shows ≤"),
     "adjusted p",
@@ -170,7 +170,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     yield "Draws", f"{cell.trials[0]:,} from D, {cell.trials[1]:,} from D′, seed {cell.seed}"
     if cell.looks is not None and len(cell.looks) > 1:
         yield "Looks at these draws", str(len(cell.looks))
-    yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST] if estimate else ""
+    yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST_VALUE] if estimate else ""
     yield "Id", cell.id
 
 
@@ -186,12 +186,12 @@ def _counts(cell: CellRecord, dataset: int) -> str:
 
 def _value(value: Any) -> str:
     text = json.dumps(strict(value), ensure_ascii=False)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (the record has all)"
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} … (the record has all)"
 
 
 # The results of each mechanism by environment.
 
-OWN = "this Python"  # name of the environment of dpframe itself
+THIS_PYTHON = "this Python"  # name of the environment of dpframe itself
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Verdicts from the gravest; a row shows the gravest of its cells."""
 
@@ -223,7 +223,7 @@ def version_table(record: Record) -> ReportTable | None:
 
 def _environment(cell: CellRecord) -> str:
     name = cell.mechanism.params.get("environment")
-    return name if isinstance(name, str) else OWN
+    return name if isinstance(name, str) else THIS_PYTHON
 
 
 def _gravest(cells: Sequence[CellRecord]) -> Line:

@@ -16,12 +16,12 @@ from dpframe.report.number_format import quantity
 from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record, WitnessRecord
 from dpframe.results.verdict import exceeds
 
-KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
+PLUGIN_KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
 DRAWING_KEYS = ("precision", "prng", "chunk")  # keys of [run] that change the draws
 LOCAL = "local"  # origin of plugins that a program passed as classes
 
-MORE = 8  # limit on the draws of a witness, as a multiple of those that its search spent
-LEAST = 1_000  # least draws of the witness of a search
+DRAWS_FACTOR = 8  # limit on the draws of a witness, as a multiple of those that its search spent
+LEAST_DRAWS = 1_000  # least draws of the witness of a search
 MOST_LEARNED = 100_000  # limit on the draws that the attack of a black box's witness learns from
 
 
@@ -147,7 +147,7 @@ def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
         pair = cell.exact.witnesses[0].pair
     trials = max(cell.trials)
     if cell.is_searched:  # it learned on draws that do not count here
-        trials = max(MORE * trials, LEAST)
+        trials = max(DRAWS_FACTOR * trials, LEAST_DRAWS)
     name = f"witness-{re.sub(r'[^0-9A-Za-z_.+-]+', '-', cell.mechanism.label)}"
     audit: dict[str, Any] = {"name": name, "seed": cell.seed + 1, "trials": trials}
     if cell.claim is not None and cell.estimate is not None:
@@ -239,7 +239,7 @@ def _files(cell: CellRecord, record: Record | None) -> list[str]:
 def _origins(cell: CellRecord, record: Record | None) -> dict[str, str]:
     """Return the distribution of each plugin of a cell, "" if it is not known."""
     plugins = {(one.kind, one.name): one.distribution for one in record.plugins} if record else {}
-    return {kind: plugins.get((kind, getattr(cell, kind).use), "") for kind in KINDS}
+    return {kind: plugins.get((kind, getattr(cell, kind).use), "") for kind in PLUGIN_KINDS}
 
 
 def _entry(choice: ChoiceRecord) -> dict[str, Any]:

@@ -76,7 +76,7 @@ MEMBERSHIPS = {
 }
 """Words for memberships, in lower case."""
 
-FEWEST = 10  # rows from which equal or consecutive values are no accident
+FEWEST_ROWS = 10  # rows from which equal or consecutive values are no accident
 
 
 def plain_title(title: str) -> str:
@@ -377,7 +377,7 @@ def _scores_of(file: _Chooser, place: int, *, named: bool) -> HostArray:
 
 def _counts_rows(values: HostArray, *, called: bool) -> bool:
     """True if values number the rows, in order, or in any order if they are not called scores."""
-    if values.ndim != 1 or values.dtype == np.bool_ or len(values) < FEWEST:
+    if values.ndim != 1 or values.dtype == np.bool_ or len(values) < FEWEST_ROWS:
         return False
     if called:
         return float(values[0]).is_integer() and bool((np.diff(values) == 1).all())
@@ -446,8 +446,8 @@ def _sizes(values: HostArray, inside: HostArray) -> str:
 
 
 def _is_copy(values: HostArray, inside: HostArray) -> bool:
-    if values.size < FEWEST or values.dtype == np.bool_:
-        return values.size >= FEWEST and bool((values == inside).all())
+    if values.size < FEWEST_ROWS or values.dtype == np.bool_:
+        return values.size >= FEWEST_ROWS and bool((values == inside).all())
     sides = np.unique(values[inside]), np.unique(values[~inside])
     return all(len(side) == 1 and side[0] in (-1, 0, 1) for side in sides) and sides[0] != sides[1]
 

@@ -27,8 +27,8 @@ FEWEST_VALUES = 10  # different scores; lists of fewer may be equal by accident
 
 SET_ASIDE = 0.05  # share of the scores that only the test of their direction sees
 MOST_SET_ASIDE = 1_000  # of each side
-SPARED = 20  # first scores of each side, which are never set aside
-LEVEL = 1e-3  # probability that scores in the right direction are taken for reversed
+FEWEST_KEPT = 20  # first scores of each side, which are never set aside
+FALSE_REVERSAL = 1e-3  # probability that scores in the right direction are taken for reversed
 
 
 class SeveralRunsError(ScoresError):
@@ -205,7 +205,7 @@ def set_aside(count: int, rng: np.random.Generator) -> HostArray:
     change.
     """
     chosen = rng.random(count) < SET_ASIDE
-    chosen[:SPARED] = False
+    chosen[:FEWEST_KEPT] = False
     return chosen & (np.cumsum(chosen) <= MOST_SET_ASIDE)
 
 
@@ -265,8 +265,8 @@ class ScoreDirection(NamedTuple):
             "called_loss": self.is_loss,
             "set_aside": [len(outside), len(inside)],
             "p_value": p_value,
-            "level": LEVEL,
-            "reversed": None if p_value is None else p_value <= LEVEL,
+            "level": FALSE_REVERSAL,
+            "reversed": None if p_value is None else p_value <= FALSE_REVERSAL,
             "drawn_reversed": False,
         }
 

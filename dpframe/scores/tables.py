@@ -224,7 +224,7 @@ class _Delimited(_Written):
             next(rows)
         for line, row in rows:
             if len(row) != self.width:
-                what = f"{len(row)} columns, and {self.width} above" if row else EMPTY
+                what = f"{len(row)} columns, and {self.width} above" if row else EMPTY_LINE
                 if len(row) > self.width and self.separator == ",":
                     what += "; if commas are decimal commas, write points, as in 0.5"
                 raise ScoresError(f"{self.path}:{line}: {what}")
@@ -248,7 +248,7 @@ def _line_by_line(text: str) -> Iterator[str]:
         start = end
 
 
-EMPTY = "an empty line; if a score is missing, write nan"
+EMPTY_LINE = "an empty line; if a score is missing, write nan"
 
 
 def _separator(text: str, separators: str) -> str:

@@ -250,7 +250,7 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
 
 
 REPEATS = 256  # repeats of a block, few enough for smooth progress and equal shares of the cores
-FEW = 4_000  # fewer estimates than this end before other processes would have started
+FEWEST_ESTIMATES = 4_000  # fewer estimates than this end before other processes would have started
 
 
 class RepeatBlock(NamedTuple):
@@ -303,7 +303,9 @@ def _answered(
 ) -> Iterator[tuple[RepeatBlock, list[list[Answer]]]]:
     """Yield each task with its answers, in any order."""
     estimates = sum(task.number * len(experiments[task.experiment].parts) for task in tasks)
-    number = workers if workers is not None else available_cores() if estimates > FEW else 1
+    number = (
+        workers if workers is not None else available_cores() if estimates > FEWEST_ESTIMATES else 1
+    )
     executor = _processes(number, experiments) if number > 1 else None
     if executor is None:
         for task in tasks:

@@ -24,7 +24,7 @@ import os, sys, signal, time, threading, ctypes
 from dpframe.cli.process import listen
 from dpframe.cli import process as supervisor
 from dpframe.cli.process import supervised
-supervisor.TIMEOUT = supervisor.END_TIMEOUT = {patience}
+supervisor.WRITE_TIMEOUT = supervisor.END_TIMEOUT = {patience}
 def work():
     listen()
 {body}

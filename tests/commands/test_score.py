@@ -23,7 +23,13 @@ from dpframe.report.delivery import scores_document
 from dpframe.report.scores import larger, parts, reversal, sources
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import answer_at, dumps
-from dpframe.scores.sides import LEVEL, MOST_SET_ASIDE, SPARED, ScoreDirection, reversed_p_value
+from dpframe.scores.sides import (
+    FALSE_REVERSAL,
+    FEWEST_KEPT,
+    MOST_SET_ASIDE,
+    ScoreDirection,
+    reversed_p_value,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,7 +296,7 @@ def test_a_file_that_grows_keeps_what_is_set_aside() -> None:
     )
     assert (long[:500] == short).all()
     assert long.sum() == MOST_SET_ASIDE
-    assert not long[:SPARED].any()
+    assert not long[:FEWEST_KEPT].any()
     assert short.any()
 
 
@@ -333,10 +339,10 @@ def test_the_direction_is_misjudged_at_most_as_often_as_promised(sides: tuple[in
     for below in range(n * m // 2):  # the smallest sums: is the next one still called reversed?
         inside = np.repeat(below // m, m) + (np.arange(m) >= m - below % m)
         inside = inside + np.arange(m) / 1000  # without ties
-        if reversed_p_value(np.arange(n) + 0.5, inside) > LEVEL:
+        if reversed_p_value(np.arange(n) + 0.5, inside) > FALSE_REVERSAL:
             break
         wrong = chance[below]
-    assert LEVEL / 20 < wrong <= LEVEL
+    assert FALSE_REVERSAL / 20 < wrong <= FALSE_REVERSAL
 
 
 def test_ties_and_nothing_say_nothing_of_the_direction() -> None:
@@ -346,7 +352,7 @@ def test_ties_and_nothing_say_nothing_of_the_direction() -> None:
     assert reversed_p_value(np.ones(40), np.zeros(40)) < 1e-6
     rng = np.random.default_rng(0)  # expected: 4 at level .001; 17 or more with probability 2e-6
     draws = rng.integers(0, 2, (4000, 2, 60)).astype(float)
-    assert sum(reversed_p_value(a, b) <= LEVEL for a, b in draws) <= 16
+    assert sum(reversed_p_value(a, b) <= FALSE_REVERSAL for a, b in draws) <= 16
 
 
 @pytest.mark.parametrize("inside", [np.ones(10), np.arange(10.0), np.full(10, np.inf)])

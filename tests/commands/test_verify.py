@@ -299,7 +299,9 @@ def test_fresh_draws_of_a_box_without_a_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample_in_this_process(monkeypatch)
-    monkeypatch.setattr("dpframe.commands.verify.LEVEL", 1e-6)  # each test run tosses new coins
+    monkeypatch.setattr(
+        "dpframe.commands.verify.FALSE_ALARM", 1e-6
+    )  # each test run tosses new coins
     plugin = tmp_path / "coin.py"
     plugin.write_text(UNSEEDED)
     text = """

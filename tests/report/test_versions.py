@@ -8,7 +8,7 @@ from support import made_records
 
 from dpframe.report.html import document as html
 from dpframe.report.markdown import document
-from dpframe.report.tables import OWN, version_table
+from dpframe.report.tables import THIS_PYTHON, version_table
 from dpframe.report.witness import as_tables, as_test, as_toml
 from dpframe.results.store import as_record
 
@@ -54,7 +54,7 @@ def test_a_row_for_each_environment_of_each_mechanism() -> None:
     assert rows([*SWEPT, cell("mean", None, "violated")]) == [
         ["mean", "lib 1", "✗ violated: raises ValueError"],
         ["mean", "lib 2", "○ no violation found"],
-        ["mean", OWN, "✗ violated: certified 0.829 of claimed 1"],
+        ["mean", THIS_PYTHON, "✗ violated: certified 0.829 of claimed 1"],
         ["sum", "lib 1", "? inconclusive"],
         ["sum", "lib 2", "! failed: it is not built"],
     ]

@@ -129,7 +129,7 @@ def test_a_run_that_finds_all_counts_stored_shows_the_same_event(tmp_path: Path)
 @pytest.mark.slow
 def test_words_that_hang_cost_the_event_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(machine, "GRACE", 0.5)
+    monkeypatch.setattr(machine, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(Projection, "words", lambda *_: over.wait())
     try:
         attack = {"use": "projection"}

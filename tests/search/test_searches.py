@@ -311,7 +311,7 @@ def test_the_rounds_of_a_simulated_search_are_those_of_a_search(
         return plain(own, number, before, fresh, *more)
 
     monkeypatch.setattr(wealth.Wealth, "bet_against_claim", noted)
-    monkeypatch.setattr(plans, "PAIRS", 1)
+    monkeypatch.setattr(plans, "SIMULATED_PAIRS", 1)
     table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
     more = {"search": {"use": "told"}, "attack": [{"use": "identity"}]}
     contents = spec(table, trials=6000, run={}, **more)

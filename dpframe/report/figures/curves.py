@@ -29,7 +29,7 @@ Corners = list[tuple[float, float]]
 
 MOST_LINES = 8
 MOST_PROFILES, MOST_TRADEOFFS, MOST_SCORES = 6, 4, 4  # panels, settings, estimators
-LEAST = 1e-6  # smallest δ or rate on logarithmic axes, unless no rate is so small
+LEAST_RATE = 1e-6  # smallest δ or rate on logarithmic axes, unless no rate is so small
 NEAREST = 1e-15  # rates differ from 0 and 1 by at least this
 EVERY = 0.15  # distance of the signs on a curve, as a share of the panel's diagonal
 GAUSSIAN = ("gdp", "gdp-fit")  # estimators that assume a Gaussian mechanism
@@ -276,7 +276,7 @@ def draw_profile(picture: Picture, found: list[Subject]) -> None:
         bounds = [certified_profile(cell, epsilons) for cell in subject.cells]
         if known := [bound for bound in bounds if bound is not None]:
             best = _in_sight(np.maximum.reduce(known))
-            ax.fill_between(epsilons, LEAST / 2, best, color=FAINT, alpha=0.55, lw=0, zorder=1)
+            ax.fill_between(epsilons, LEAST_RATE / 2, best, color=FAINT, alpha=0.55, lw=0, zorder=1)
         for name, cell, bound in zip(subject.names, subject.cells, bounds, strict=True):
             if len(profile := _estimated_profile(cell, epsilons)) > 1:
                 xs, deltas = np.array(profile).T
@@ -284,8 +284,8 @@ def draw_profile(picture: Picture, found: list[Subject]) -> None:
             if bound is not None:
                 marks = {"marker": named(places[name]).marker, "markevery": EVERY}
                 _draw_bound(picture, ax, epsilons, _in_sight(bound), name, places[name], **marks)
-        ax.set(yscale="log", ylim=(LEAST, 1.3), xlim=(0, epsilons[-1]))
-        scales.fix_ticks(ax.yaxis, [10.0**p for p in range(round(math.log10(LEAST)), 1)])
+        ax.set(yscale="log", ylim=(LEAST_RATE, 1.3), xlim=(0, epsilons[-1]))
+        scales.fix_ticks(ax.yaxis, [10.0**p for p in range(round(math.log10(LEAST_RATE)), 1)])
 
 
 def _places(shown: list[Subject]) -> dict[str, int]:
@@ -296,7 +296,7 @@ def _places(shown: list[Subject]) -> dict[str, int]:
 
 def _in_sight(deltas: Floats) -> Floats:
     """Lift what is 0, which has no place on a logarithmic axis, to just below its end."""
-    return np.maximum(deltas, LEAST / 10)
+    return np.maximum(deltas, LEAST_RATE / 10)
 
 
 def _draw_estimate(picture: Picture, ax: Axes, x: Floats, y: Floats, name: str, at: int) -> None:
@@ -321,7 +321,7 @@ def _largest_epsilon(subject: Subject) -> float:
     for cell in subject.cells:
         if (estimate := cell.estimate) is not None:
             ends += [e for e, _ in estimate.profile_lower[-1:]]
-            ends += [e for e, delta in estimate.profile if delta > LEAST]
+            ends += [e for e, delta in estimate.profile if delta > LEAST_RATE]
             ends.append(estimate.epsilon_lower or 0.0)
         ends += [v.epsilon for v in (cell.claim, cell.truth) if v is not None]
     return 1.1 * max(end for end in ends if math.isfinite(end))
@@ -357,7 +357,7 @@ def _set_rates(pair: Sequence[Axes], known: Iterable[float], most: int) -> Float
     left.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
     left.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
     lowest = min((rate for rate in known if rate > 0), default=1e-3)
-    decades = math.ceil(-math.log10(min(max(lowest, LEAST), 1e-2)))
+    decades = math.ceil(-math.log10(min(max(lowest, LEAST_RATE), 1e-2)))
     least = 10.0**-decades
     right.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
     right.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))

@@ -19,7 +19,7 @@ MOST_PANELS = 9
 BARS = 64  # bars in a panel, at most about; each consists of whole bins
 TAIL = 5e-4  # share of the draws beyond either end of a panel
 SMALLEST = 1e-300
-NOTHING = 1e-12  # rounding of probabilities
+PROBABILITY_ROUNDING = 1e-12  # rounding of probabilities
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SIDES = ((drawing.ON_D, drawing.EXACT_ON_D), (drawing.ON_D1, drawing.EXACT_ON_D1))
 _THRESHOLD = re.compile(
@@ -166,6 +166,6 @@ def _draw_inverse(
     picture: Picture, ax: Axes, sign: Sign, below: Floats, edges: Floats, **marks: Any
 ) -> None:
     """Draw from the last edge without scores below it to the first with all scores below it."""
-    first = max(int(np.searchsorted(below, NOTHING, "right")) - 1, 0)
-    last = int(np.searchsorted(below, below[-1] - NOTHING, "left")) + 1
+    first = max(int(np.searchsorted(below, PROBABILITY_ROUNDING, "right")) - 1, 0)
+    last = int(np.searchsorted(below, below[-1] - PROBABILITY_ROUNDING, "left")) + 1
     picture.add(sign, ax.plot, below[first:last], edges[first:last], **marks)

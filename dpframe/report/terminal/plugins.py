@@ -14,7 +14,7 @@ from dpframe.report.tables import Line, Part, ReportTable, Row
 from dpframe.report.terminal.text import STYLE, laid_out, literal, show, show_parts
 from dpframe.report.verdict_text import SYMBOL
 
-MANY = {"decision": "decisions", "score": "scores"}  # plurals
+PLURALS = {"decision": "decisions", "score": "scores"}  # plurals
 
 # Entries, broken plugins and parameters are those of `dpframe.interfaces`, which reports do not
 # import.
@@ -72,13 +72,13 @@ def render_plugin(
 def _handed(exchange: dict[str, Any]) -> list[str]:
     """List the kinds of scores that an attack gives or an estimator takes; [] for other plugins."""
     if "gives" in exchange:
-        return [MANY.get(exchange["gives"], exchange["gives"])]
+        return [PLURALS.get(exchange["gives"], exchange["gives"])]
     if "takes" not in exchange:
         return []
     if exchange["takes"] is None:
         return ["not known"]
     kinds = [
-        "binned scores" if kind == "score" and exchange["bins"] else MANY.get(kind, kind)
+        "binned scores" if kind == "score" and exchange["bins"] else PLURALS.get(kind, kind)
         for kind in exchange["takes"]
     ]
     return [*kinds, *(["raw scores"] if exchange["raw_scores"] else [])]

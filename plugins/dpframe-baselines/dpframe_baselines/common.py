@@ -28,7 +28,7 @@ IID = "independent, identically distributed outputs"
 EDGES = 255
 SMALLEST_P = 1e-300  # p-values are floored here, never 0
 LARGEST = 40.0  # ε beyond which nothing is certified
-STEPS = 46  # halvings of an interval: 40 nats to 6e-13
+HALVINGS = 46  # halvings of an interval: 40 nats to 6e-13
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +175,7 @@ def largest(holds: Callable[[float], bool]) -> float:
     low, high = 0.0, LARGEST
     if not holds(low):
         return 0.0
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
@@ -186,7 +186,7 @@ def smallest(holds: Callable[[float], bool]) -> float:
     low, high = math.log(SMALLEST_P), 0.0
     if not holds(1.0):
         return 1.0
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
     return math.exp(high)

@@ -24,13 +24,13 @@ CONTEST = 5
 CONFIRMED = 10
 """Fits of each table of a pair before it is chosen."""
 
-AGAIN = 3
+FEWEST_CONFIRMED = 3
 """Best pairs that are fitted again, even if fewer are wanted."""
 
 GROUPS = 3
 """Tried pairs whose records differ in some of the columns only."""
 
-FEW = 2
+FITS_WITHOUT = 2
 """Fits of a table that show if its records are dropped."""
 
 MOST_EQUAL = 16
@@ -136,7 +136,7 @@ class Scouting:
         apart = [(self._apart(params, CONTEST), params) for params in tried]
         ranked = sorted((one for one in apart if any(one[0])), key=lambda one: one[0], reverse=True)
         chosen: list[dict[str, Any]] = []
-        for _, params in ranked[: max(most, AGAIN)]:
+        for _, params in ranked[: max(most, FEWEST_CONFIRMED)]:
             # Among many features, some differ by chance in a few fits.
             if len(chosen) < most and any(self._apart(params, CONFIRMED)):
                 chosen.append(params)
@@ -153,7 +153,7 @@ class Scouting:
 
         def shows(number: int, at: int) -> bool:
             pair = self._pair(rows(number), high, "")
-            made = self._fits(self._without(pair), FEW)
+            made = self._fits(self._without(pair), FITS_WITHOUT)
             return made is not None and bool(made[:, at].any())
 
         for name in (

@@ -57,7 +57,7 @@ ME = "me"
 MOST_USERS = 64
 """At most this many users share a key, in tables for thresholds."""
 
-MANY = 40
+MANY_ROWS = 40
 """Number of rows of a user with many rows."""
 
 ONE_KEY = "of one key, all others at the lower bounds"
@@ -163,7 +163,7 @@ class EditableTable:
     ) -> None:
         self.columns, self.joined, self.rows_per_user = columns, joined, rows_per_user
         self.replace, self.beyond = replace, beyond
-        self.many = min(MANY, rows_per_user or MANY)
+        self.many = min(MANY_ROWS, rows_per_user or MANY_ROWS)
         self._without = [set(parts.split(" and ")) for parts in without]
         self.names = [column.name for column in columns]
         self.user = next(at for at, column in enumerate(columns) if column.user)
@@ -238,7 +238,7 @@ class EditableTable:
         if self.joined:
             low = tuple(self.row(f"u{n}") for n in range(OTHERS))
             rows, mine = self._matched(low, (self.row(ME, -1, 1.0),))
-            number = MANY if self.owner is None else self.many - 1
+            number = MANY_ROWS if self.owner is None else self.many - 1
             more = (self.match(ME, -1, 1.0),) * number
             both = (rows + more, mine) if self.owner is None else (rows, mine + more)
             yield *both, f"{MATCHED}, {number}"
@@ -420,7 +420,7 @@ class EditableTable:
         mine = tuple(self._row(rng, ME) for _ in range(1 + rng.integers(self.many)))
         if self.joined:
             rows, mine = self._matched(rows, mine)
-            number = int(rng.integers(MANY if self.owner is None else self.many))
+            number = int(rng.integers(MANY_ROWS if self.owner is None else self.many))
             more = (self.match(ME, int(rng.integers(8)), 1.0),) * number
             rows, mine = (rows + more, mine) if self.owner is None else (rows, mine + more)
         return self._case(query, rows, mine, "users by chance")

@@ -38,7 +38,7 @@ REFUSALS = re.compile(
 )
 """Texts of exceptions that say that an engine does not answer such queries."""
 
-LEAST = 6
+FEWEST_ANSWERS = 6
 """Number of equal values from which answers are constant."""
 
 TRIED_AGAIN = 3
@@ -234,7 +234,7 @@ def _look_at_answers(answered: Sequence[Tried]) -> None:
             f"{sample} is the answer to {one.query.sql}; {advice}"
         )
     values = [value for one in answered for value in one.outcome.get("values", ())]
-    if len(answered) >= LEAST and len(set(values)) == 1:
+    if len(answered) >= FEWEST_ANSWERS and len(set(values)) == 1:
         raise UndecidedError(
             f"the function returned {values[0]:g} for all {len(answered)} queries and tables, "
             f"{NOTHING}; does it use its table?"

@@ -37,7 +37,7 @@ from dpframe_sessions.trial import check_answers
 UNLIMITED = 2**40  # trials if only time limits
 SECONDS = 20.0  # time limit if neither trials nor seconds are given
 MOST_QUERIES = 8  # queries that a message lists
-LONGEST = 60  # characters of a query in a message
+LONGEST_QUERY = 60  # characters of a query in a message
 FIT, TRIAL = 0x5E55, 0x7214  # streams of sessions that no bound uses: for a policy, for checks
 
 
@@ -152,7 +152,7 @@ def search_session(
 
 def _query(queries: Sequence[Any], at: int) -> str:
     text = " ".join(repr(queries[at]).split())
-    return f"query {at} = {text if len(text) <= LONGEST else f'{text[:LONGEST]}…'}"
+    return f"query {at} = {text if len(text) <= LONGEST_QUERY else f'{text[:LONGEST_QUERY]}…'}"
 
 
 def _seeded(step: Callable[..., Any]) -> tuple[bool, Step]:

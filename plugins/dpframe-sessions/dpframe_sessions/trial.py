@@ -14,10 +14,10 @@ from dpframe.plugins import DpframeError
 from dpframe.pytest import UndecidedError
 from dpframe_sessions.strategies import Refusal, Start, Step, play
 
-TRIES = 4  # sessions for each query before all of its first answers count as exceptions
-AGAIN = 16  # whole sessions on each dataset if all first answers are equal
-LONGEST = 60  # characters of an answer in a message
-MOST = 32  # queries that are tried
+SESSIONS_OF_QUERY = 4  # sessions for each query before all of its first answers count as exceptions
+REPEATED_SESSIONS = 16  # whole sessions on each dataset if all first answers are equal
+LONGEST_ANSWER = 60  # characters of an answer in a message
+MOST_QUERIES = 32  # queries that are tried
 MISTAKES = TypeError, AttributeError, NameError, ImportError
 """Exceptions of code that does not fit the data; no service refuses a query with them."""
 
@@ -52,8 +52,8 @@ def check_answers(
     for name, dataset in zip(("D", "D′"), data, strict=True):
         raised: list[tuple[str, Exception]] = []
         answers: list[Any] = []
-        for query in queries[:MOST]:
-            for _ in range(TRIES):
+        for query in queries[:MOST_QUERIES]:
+            for _ in range(SESSIONS_OF_QUERY):
                 called = "start"
                 try:
                     state = start(copy.deepcopy(dataset))
@@ -74,19 +74,19 @@ def check_answers(
     if given and not constant and len(set(map(repr, given))) == 1:
         sessions = [
             play(start, step, queries, "alternate", rounds, rng, copy.deepcopy(dataset))
-            for dataset in data * AGAIN
+            for dataset in data * REPEATED_SESSIONS
         ]
         answers = [one for answers in (given, *sessions) for one in answers]
         answers = [answer for answer in answers if not isinstance(answer, Refusal)]
         # Refusals tell something if they differ between sessions.
         if max(len(set(map(repr, each))) for each in (sessions, answers)) > 1:
             return
-        shown = repr(answers[0])
+        text = repr(answers[0])
+        text = text if len(text) <= LONGEST_ANSWER else f"{text[:LONGEST_ANSWER]}…"
         raise UndecidedError(
-            f"step returned {shown if len(shown) <= LONGEST else f'{shown[:LONGEST]}…'} in all "
-            f"{len(answers)} answers of trial sessions, so nothing was tested"
-            f"{'; forgot `return`?' if answers[0] is None else '.'} Pass constant=True if it is "
-            "right"
+            f"step returned {text} in all {len(answers)} answers of trial sessions, so nothing was "
+            f"tested{'; forgot `return`?' if answers[0] is None else '.'} Pass constant=True if it "
+            "is right"
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpframe.plugins import ApproxDP, Floats, Gt, Mechanism, Pair, PureDP
 
-ROUNDING = 1e-6
+DIFFERENCE_ROUNDING = 1e-6
 """Largest excess of a difference over an integer that counts as rounding."""
 
 
@@ -41,12 +41,12 @@ class OneByOne(Mechanism):
 
 def each_by_one(pair: Pair) -> int:
     """Return the number of steps from D to D′ if each changes every coordinate by up to 1."""
-    return math.ceil(float(_differences(pair).max(initial=0.0)) - ROUNDING)
+    return math.ceil(float(_differences(pair).max(initial=0.0)) - DIFFERENCE_ROUNDING)
 
 
 def one_by_one(pair: Pair) -> int:
     """Return the number of steps from D to D′ if each changes one coordinate by up to 1."""
-    return int(np.ceil(_differences(pair) - ROUNDING).sum())
+    return int(np.ceil(_differences(pair) - DIFFERENCE_ROUNDING).sum())
 
 
 def of_steps(epsilon: float, delta: float, steps: int) -> ApproxDP | None:

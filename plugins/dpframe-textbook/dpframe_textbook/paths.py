@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dpframe.plugins import Floats
-from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, Law, nodes
+from dpframe_textbook.quadrature import LAPLACE, NO_NOISE, REACH, Law, nodes
 
 MOST_PATHS = 5000
 """Largest number of outputs for which probabilities are computed."""
@@ -39,7 +39,7 @@ class Noises:
             their probabilities.
         """
         at, density = self._density(answers)
-        law, unit = (self.law, self.answer) if self.answer else (NOTHING, 1.0)
+        law, unit = (self.law, self.answer) if self.answer else (NO_NOISE, 1.0)
         ends: list[tuple[tuple[int, ...], Floats]] = [((), density)]
         for answer in answers:
             below = law.below((at - answer) / unit)

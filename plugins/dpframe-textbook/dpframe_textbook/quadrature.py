@@ -39,7 +39,7 @@ EXPONENTIAL = Law(
     lambda x: np.where(x > 0, -np.expm1(-np.abs(x)), 0.0),
 )
 NORMAL = Law(lambda x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi), special.ndtr)
-NOTHING = Law(np.zeros_like, lambda x: np.where(x > 0, 1.0, 0.0))
+NO_NOISE = Law(np.zeros_like, lambda x: np.where(x > 0, 1.0, 0.0))
 """No noise."""
 
 

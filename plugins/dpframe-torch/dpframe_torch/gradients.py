@@ -20,7 +20,7 @@ FEWEST_CONTROLS = 16  # with fewer, all directions estimate it, and scores depen
 LARGE = 10.0
 """Norm of a canary's gradient before clipping ÷ the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
-LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
+LEAST_DEVIATION = 1e-3  # deviation of what a step releases, in units of the clipping norm
 
 
 class GradientCanaries:
@@ -201,7 +201,7 @@ class GradientCanaries:
         others = projections[:, self.number :] if self.has_controls else projections
         spread = NORMAL_MAD * others.abs().median(1, keepdim=True).values
         projections = projections[:, : self.number]
-        variance = torch.maximum(spread, claimed).clamp(min=LEAST).square()
+        variance = torch.maximum(spread, claimed).clamp(min=LEAST_DEVIATION).square()
         ratio = (2 * projections - 1) / (2 * variance) + odds
         self.total += torch.nn.functional.softplus(ratio).sum(0)
         self.spreads += spread[:, 0].tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MOST = 4  # records of a kind in a trial batch
+MOST_RECORDS = 4  # records of a kind in a trial batch
 SEED = 0x5EED
 LOW = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 TOLERANCE = 2e-5  # of the largest output: batches of one shape are computed in one order
@@ -45,8 +45,8 @@ def check(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any], rows: i
     Raises:
         MixtureError: the output of a record depends on the others; the message names the module.
     """
-    pivots = min(MOST, rows // 3)
-    others = min(MOST, (rows - pivots) // 2)
+    pivots = min(MOST_RECORDS, rows // 3)
+    others = min(MOST_RECORDS, (rows - pivots) // 2)
     if not pivots:
         return False
     first = list(range(pivots + others))
@@ -161,7 +161,7 @@ def check_samples(wrapper: Any, args: Any, kwargs: Mapping[str, Any], rows: int)
     Raises:
         MixtureError: they differ; the message names the module.
     """
-    module, number = wrapper._module, min(MOST, rows)
+    module, number = wrapper._module, min(MOST_RECORDS, rows)
     owners = {
         id(p): f"{name} ({type(one).__name__})"
         for name, one in module.named_modules()

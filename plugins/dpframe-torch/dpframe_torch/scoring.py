@@ -21,7 +21,7 @@ Loss = Callable[..., Tensor]
 
 References = Sequence[torch.nn.Module] | Mapping[int, torch.nn.Module]
 BY_REFERENCES = ("lira", "rmia")
-FEW = 16
+FEWEST_REFERENCES = 16
 """Number of references of a kind from which each canary gets its own variance."""
 OFFLINE = 0.3
 """a of [Zarifzadeh2024]: if models trained without a record give it probability p, models trained
@@ -237,7 +237,7 @@ def lira(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
         freedom = np.maximum(number - 1, 0)
         shared = squares.sum() / max(1, freedom.sum())
         each = squares.sum(0) / np.maximum(freedom, 1)
-        return means, np.maximum(np.where(number >= FEW, each, shared), 1e-12)
+        return means, np.maximum(np.where(number >= FEWEST_REFERENCES, each, shared), 1e-12)
 
     out, out_variance = normal(~inside)
     if not inside.any():

@@ -35,9 +35,9 @@ MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
 """The key under which the metadata of a state_dict names the run."""
 FEWEST_ROWS = 3  # of a batch with which independence is checked
-TRIES = 3  # such batches: a head that starts at zero hides everything in the first
+TRIAL_BATCHES = 3  # such batches: a head that starts at zero hides everything in the first
 FEWEST_STEPS = 10  # before batches are judged
-ROUNDING = 1e-3  # of sums in float32, at most
+SUM_ROUNDING = 1e-3  # of sums in float32, at most
 
 
 class Doubt(str):
@@ -254,7 +254,7 @@ class Watch:
 
     def _try_records(self, module: Any, args: Any, kwargs: dict[str, Any], rows: int) -> None:
         """Check at the first large batches that records do not mix in the model."""
-        if self.tries >= TRIES or self.mixed or rows < FEWEST_ROWS or ranks()[1] > 1:
+        if self.tries >= TRIAL_BATCHES or self.mixed or rows < FEWEST_ROWS or ranks()[1] > 1:
             return
         self.tries += 1
         if self.mapped or torch.compiler.is_compiling():  # `vmap` keeps records apart
@@ -316,7 +316,7 @@ class Watch:
         sums = [p.summed_grad for p in self.optimizer.params if p.grad is not None]
         if rows and sums and not hasattr(self.optimizer, "unclipped_num_std"):
             norm = math.sqrt(sum(float(one.detach().float().norm()) ** 2 for one in sums))
-            self.unclipped += norm > rows * norm_of(self.optimizer) * (1 + ROUNDING)
+            self.unclipped += norm > rows * norm_of(self.optimizer) * (1 + SUM_ROUNDING)
         if hasattr(self.wrapper, "_per_sample_gradient_norms"):  # ghost clipping
             norms = self.wrapper._per_sample_gradient_norms
             self.unscaled += bool(rows) and (norms is None or norms is self.last[1])

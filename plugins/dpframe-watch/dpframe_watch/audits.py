@@ -23,8 +23,8 @@ from dpframe.plugins import bound_to_parent
 from dpframe_watch.disclosure import reproduction, violated, without_paths
 from dpframe_watch.registry import LATEST, Registry, Task, toml
 
-GRACE = 10.0  # seconds between asking a process to end and ending it
-LONGEST = 400  # characters of a reason
+GRACE_SECONDS = 10.0  # seconds between asking a process to end and ending it
+LONGEST_REASON = 400  # characters of a reason
 NO_REASON = "no reason given"
 INTERRUPTED = (130, 143)  # exit codes of dpframe after Ctrl-C and SIGTERM
 
@@ -64,7 +64,7 @@ def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
         if process.poll() is None:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
+                process.wait(GRACE_SECONDS)
             process.kill()
             process.communicate()
 
@@ -309,7 +309,7 @@ class Watch:
             max(0, reason.find("environment '")) :
         ]  # the lines before are progress messages
         lines = [line for line in reason.splitlines() if not line.strip().startswith("WARNING")]
-        reason = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
+        reason = textwrap.shorten(" ".join(lines), LONGEST_REASON, placeholder="…") or NO_REASON
         reason = "".join(c if c.isprintable() else " " for c in without_paths(reason))
         for task in tasks:
             self.notify(f"{task.library} {task.version}, {task.adapter}: {reason}")

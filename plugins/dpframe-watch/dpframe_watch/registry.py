@@ -28,7 +28,7 @@ Inside = Annotated[str, StringConstraints(pattern=r"^[^/\\:.][^/\\:]*(/[^/\\:.][
 """The path of a file in the folder of the registry or below it."""
 
 
-OWN = ("index.html", "feed.xml", "records")
+RESERVED_NAMES = ("index.html", "feed.xml", "records")
 """Names that the site uses itself."""
 
 
@@ -148,7 +148,9 @@ class Registry:
 
     def _collision(self) -> str | None:
         """Return a message if two names would be one file of the site, on any system."""
-        known = dict.fromkeys(OWN, "the site has a page, a feed or a folder of this name")
+        known = dict.fromkeys(
+            RESERVED_NAMES, "the site has a page, a feed or a folder of this name"
+        )
         for name, library in self.content.libraries.items():
             adapters = dict[str, str]()
             if problem := known.get(name.lower()):
