@@ -110,10 +110,12 @@ def assert_dp(
     called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
 
     def audited(workers: Workers) -> Any:
-        from dpframe.commands.assertions import Terms, over_one_pair
+        from dpframe.commands.assertions import AssertionTerms, over_one_pair
 
         time, longest = _budget(seconds, trials, DEFAULT_SECONDS, LONGEST_SECONDS)
-        terms = Terms(epsilon, delta, claim, confidence, time, longest, trials, seed, *called)
+        terms = AssertionTerms(
+            epsilon, delta, claim, confidence, time, longest, trials, seed, *called
+        )
         return over_one_pair(release, (d0, d1), terms, _place(out), workers)
 
     return _report(_outcome(audited))
@@ -207,10 +209,12 @@ def search_violation(
     called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
 
     def audited(workers: Workers) -> Any:
-        from dpframe.commands.assertions import Terms, over_a_table
+        from dpframe.commands.assertions import AssertionTerms, over_a_table
 
         time, longest = _budget(seconds, trials, OF_SEARCH, None)
-        terms = Terms(epsilon, delta, claim, confidence, time, longest, trials, seed, *called)
+        terms = AssertionTerms(
+            epsilon, delta, claim, confidence, time, longest, trials, seed, *called
+        )
         neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
         neighbours |= {} if null is None else {"null": null}
         neighbours |= {"beyond": beyond, "mistyped": mistyped}

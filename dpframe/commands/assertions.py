@@ -65,7 +65,7 @@ SETTING_NAMES = (
 """Names of a parameter that is neither; the first four are never names of data."""
 
 
-class Terms(NamedTuple):
+class AssertionTerms(NamedTuple):
     """The claim, the budget of the audit, and the settings of each call."""
 
     epsilon: float | None
@@ -162,7 +162,7 @@ class AuditOutcome(NamedTuple):
 def over_one_pair(
     release: Callable[..., Any],
     data: tuple[Any, Any],
-    terms: Terms,
+    terms: AssertionTerms,
     place: Callable[[], Path],
     workers: Workers,
 ) -> AuditOutcome:
@@ -186,7 +186,7 @@ def over_a_table(
     release: Callable[..., Any],
     table: Any,
     neighbours: dict[str, Any],
-    terms: Terms,
+    terms: AssertionTerms,
     place: Callable[[], Path],
     workers: Workers,
     leaks: Mapping[str, Any],
@@ -238,7 +238,7 @@ def over_a_table(
     return _audit(spec, [mechanism], (release, terms.query), terms, place, workers)
 
 
-def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str, Any]:
+def _vectors(answers: Any, neighbours: dict[str, Any], terms: AssertionTerms) -> dict[str, Any]:
     """Return the parameters of a search for vectors of query answers like the given one.
 
     The bounds are those of the schema, which has one entry for all answers. Without a schema they
@@ -290,7 +290,7 @@ def _audit(
     spec: dict[str, Any],
     plugins: Sequence[type[Plugin]],
     handed: Any,
-    terms: Terms,
+    terms: AssertionTerms,
     place: Callable[[], Path],
     workers: Workers,
 ) -> AuditOutcome:
@@ -339,7 +339,9 @@ def _audit(
 
 
 def mechanism_of(
-    release: Callable[..., Any], terms: Terms, as_given: Callable[[Any], Any] = lambda data: data
+    release: Callable[..., Any],
+    terms: AssertionTerms,
+    as_given: Callable[[Any], Any] = lambda data: data,
 ) -> type[HostMechanism]:
     """Return a mechanism of a function that makes one release.
 
@@ -622,7 +624,7 @@ def _data(cell: CellRecord) -> Iterator[str]:
             yield f"  {name}: {escape(text)}"
 
 
-def _undecided(record: Record, terms: Terms) -> Iterator[str]:
+def _undecided(record: Record, terms: AssertionTerms) -> Iterator[str]:
     """Yield why nothing was decided, and the budget that would decide."""
     (cell,) = record.cells
     if cell.status == "failed":

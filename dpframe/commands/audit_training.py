@@ -38,7 +38,7 @@ RETURNED = "the function returned"
 FEWEST_MODELS = 10  # models per dataset for a pilot or an attack, unless fewer are trained
 
 
-class Training(NamedTuple):
+class TrainingAudit(NamedTuple):
     """The classes of an audit, and their parameters."""
 
     mechanism: type[HostMechanism]
@@ -49,7 +49,7 @@ class Training(NamedTuple):
 
 def training(
     train: Callable[..., Any], pair: Any, *, claim: Claim | None, seedable: bool, may_be_nan: bool
-) -> Training:
+) -> TrainingAudit:
     """Make a mechanism of a training function, and a pair of its data, given as a pair or D and D′.
 
     D and D′ are sent with the function, so they may have any type and differ in size. The function
@@ -111,7 +111,7 @@ def training(
         raise DpframeError(
             f"train: it cannot be sent to a worker process: {type(error).__name__}: {error}"
         ) from error
-    return Training(Trained, code, Trainset, data_digest(data))
+    return TrainingAudit(Trained, code, Trainset, data_digest(data))
 
 
 def _datasets(pair: Any) -> tuple[Any, Any]:

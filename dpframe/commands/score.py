@@ -355,8 +355,8 @@ def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
     return bool(min(tested) * (len(tested) + failed) <= 1 - confidence)
 
 
-class EstimatorAnswers(NamedTuple):
-    """The answers of one estimator, or the error in their place."""
+class EstimatorResults(NamedTuple):
+    """The estimates of one estimator, or the error in their place."""
 
     estimates: list[Estimate]  # one for each query; empty after an error
     certified: bool
@@ -382,7 +382,7 @@ def ask(
     queries: Sequence[Query],
     stream: Stream,
     answer: Callable[[Query, np.random.Generator], Any],
-) -> EstimatorAnswers:
+) -> EstimatorResults:
     """Ask one estimator; every query gets the same generator, so the order does not matter."""
     started = time.perf_counter()
     estimates: list[Estimate] = []
@@ -395,7 +395,7 @@ def ask(
             estimates.append(checked(estimate, certified=certified, tested=tested))
     except Exception as raised:  # a plugin's mistake becomes a row of the table
         estimates, error = [], raised
-    return EstimatorAnswers(estimates, certified, error, time.perf_counter() - started)
+    return EstimatorResults(estimates, certified, error, time.perf_counter() - started)
 
 
 def _row(

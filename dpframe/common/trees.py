@@ -35,8 +35,8 @@ class Structure(NamedTuple):
         return f"PyTreeDef({_text(self)})"
 
 
-class _Node(NamedTuple):
-    """How to take a class of nodes apart, and how to put it together again."""
+class _NodeType(NamedTuple):
+    """The functions that take nodes of a class apart and rebuild them."""
 
     flatten: Callable[[Any], tuple[Iterable[Any], Any]]
     unflatten: Callable[[Any, list[Any]], Any]
@@ -47,16 +47,16 @@ def _sorted_items(tree: dict[Any, Any]) -> tuple[list[Any], Any]:
     return [tree[key] for key in keys], keys
 
 
-_NODES: dict[Any, _Node] = {
-    type(None): _Node(lambda tree: ((), None), lambda _, parts: None),
-    tuple: _Node(lambda tree: (tree, None), lambda _, parts: tuple(parts)),
-    list: _Node(lambda tree: (tree, None), lambda _, parts: parts),
-    dict: _Node(_sorted_items, lambda keys, parts: dict(zip(keys, parts, strict=True))),
-    OrderedDict: _Node(
+_NODES: dict[Any, _NodeType] = {
+    type(None): _NodeType(lambda tree: ((), None), lambda _, parts: None),
+    tuple: _NodeType(lambda tree: (tree, None), lambda _, parts: tuple(parts)),
+    list: _NodeType(lambda tree: (tree, None), lambda _, parts: parts),
+    dict: _NodeType(_sorted_items, lambda keys, parts: dict(zip(keys, parts, strict=True))),
+    OrderedDict: _NodeType(
         lambda tree: (tree.values(), tuple(tree)),
         lambda keys, parts: OrderedDict(zip(keys, parts, strict=True)),
     ),
-    defaultdict: _Node(
+    defaultdict: _NodeType(
         lambda tree: (_sorted_items(tree)[0], (tree.default_factory, _sorted_items(tree)[1])),
         lambda made, parts: defaultdict(made[0], zip(made[1], parts, strict=True)),
     ),
@@ -76,7 +76,7 @@ def register(cls: type, flatten: Callable[..., Any], unflatten: Callable[..., An
         children, details = flatten(tree)
         return children.values(), details
 
-    _NODES[cls] = _Node(taken_apart, unflatten)
+    _NODES[cls] = _NodeType(taken_apart, unflatten)
 
     def with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
         children, details = flatten(tree)

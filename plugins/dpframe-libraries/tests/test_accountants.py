@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from dpframe_libraries.accountants import asking, judging, questions, reporting
-from dpframe_libraries.accountants.asking import Environment
+from dpframe_libraries.accountants.asking import AccountantProcess
 from dpframe_libraries.accountants.command import app
 from dpframe_libraries.accountants.pairs import Step
-from dpframe_libraries.accountants.questions import Question
+from dpframe_libraries.accountants.questions import AccountantQuestion
 from dpframe_libraries.accountants.truth import intervals
 from typer.testing import CliRunner
 
@@ -234,20 +234,20 @@ def test_a_truth_that_is_too_wide_accuses_nobody():
 
 
 def test_shrinking_keeps_the_fault_and_ends(files):
-    with Environment("here", Path(sys.executable), [files / "fakes.py"]) as here:
+    with AccountantProcess("here", Path(sys.executable), [files / "fakes.py"]) as here:
         (low,) = [one for one in here.accountants if one.name == "low"]
         steps = (Step("gaussian", 3.3, 50), Step("gaussian", 1.7, 20))
-        start = Question(steps, "add-remove", (3.3e-7,))
+        start = AccountantQuestion(steps, "add-remove", (3.3e-7,))
         truths = intervals(start.steps, start.relation, start.deltas)
         (row,) = judging.judged(start, low, truths, here.ask(low, start), 2.0)
         small = judging.shrunk(row, here.ask, 2.0)
     assert small.kind == row.kind == "below"
-    assert small.question == Question((Step("gaussian", 1.0, 3),), "add-remove", (1e-5,))
+    assert small.question == AccountantQuestion((Step("gaussian", 1.0, 3),), "add-remove", (1e-5,))
 
 
 def test_a_library_that_is_not_there_is_named(tmp_path):
     (tmp_path / "of_nothing.py").write_text("import nothing_of_this_name")
-    with Environment("here", Path(sys.executable), [tmp_path / "of_nothing.py"]) as here:
+    with AccountantProcess("here", Path(sys.executable), [tmp_path / "of_nothing.py"]) as here:
         assert here.accountants == ()
         assert "nothing_of_this_name" in here.missing["of_nothing"]
 
@@ -256,9 +256,9 @@ def test_dp_accounting_is_tight_and_never_below():
     """The accountant that claims rest on, from above and from below."""
     adapter = asking.WORKER.parent / "of_dp_accounting.py"
     steps = (Step("gaussian", 4.0, 3, "poisson", 0.1), Step("laplace", 5.0, 2))
-    question = Question(steps, "add-remove", (1e-3, 1e-6))
+    question = AccountantQuestion(steps, "add-remove", (1e-3, 1e-6))
     truths = intervals(question.steps, question.relation, question.deltas)
-    with Environment("here", Path(sys.executable), [adapter]) as here:
+    with AccountantProcess("here", Path(sys.executable), [adapter]) as here:
         for accountant in here.accountants:
             answer = here.ask(accountant, question)
             rows = judging.judged(question, accountant, truths, answer, 1.5)
@@ -299,7 +299,7 @@ PUBLIC = {  # answers that public reports call too low
 @pytest.mark.parametrize("name", PUBLIC)
 def test_answers_that_public_reports_call_too_low_are_below_the_truth(name):
     step, relation, delta, epsilon = PUBLIC[name]
-    question = Question((step,), relation, (delta,))
+    question = AccountantQuestion((step,), relation, (delta,))
     truths = intervals((step,), relation, (delta,))
     found = {}
     for told in (epsilon, truths[0].upper):

@@ -148,7 +148,7 @@ class Case(NamedTuple):
         return parts, len(self.rows + self.mine + self.theirs)
 
 
-class EditableTable:
+class UserTables:
     """The columns of the tables, with the queries and users that they allow."""
 
     def __init__(
@@ -536,17 +536,17 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         return {**super().params(), **_plain(self.columns, self.joined)}
 
     @property
-    def bench(self) -> EditableTable:
+    def bench(self) -> UserTables:
         """The columns, with the queries and users that they allow."""
         return self._bench(self.without)
 
-    def _bench(self, without: Sequence[str] = ()) -> EditableTable:
+    def _bench(self, without: Sequence[str] = ()) -> UserTables:
         more: dict[str, Any] = {
             "rows_per_user": self.rows_per_user,
             "without": without,
             "beyond": self.beyond,
         }
-        return EditableTable(self.columns, self.joined, replace=self.change == "replace", **more)
+        return UserTables(self.columns, self.joined, replace=self.change == "replace", **more)
 
     def features(self, pair: Pair) -> Sequence[str]:
         """Return the parts of the query of a pair, and the kind of the user who differs."""

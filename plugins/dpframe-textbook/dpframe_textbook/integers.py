@@ -27,7 +27,7 @@ RESULTS = 8
 """Number of results that each machine makes."""
 
 
-class Draws(NamedTuple):
+class MachineStates(NamedTuple):
     """The states of the machines; every array has the shape [machines]."""
 
     phase: Array
@@ -89,7 +89,7 @@ def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool
         return count + 1, fresh(count + 1), draws, results, done + new
 
     none = jnp.zeros(variants, jnp.int32)
-    begun = Draws(none + BEGIN, none + 1, none, none, none, none)
+    begun = MachineStates(none + BEGIN, none + 1, none, none, none, none)
     nothing = jnp.zeros((RESULTS, variants), jnp.int32)
     zero = jnp.zeros((), jnp.int32)
     *_, results, _ = jax.lax.while_loop(
@@ -101,8 +101,8 @@ def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool
 
 
 def _step(
-    words: Array, draws: Draws, t: int, s: int, variance: int | None, two_zeros: bool
-) -> tuple[Draws, Array]:
+    words: Array, draws: MachineStates, t: int, s: int, variance: int | None, two_zeros: bool
+) -> tuple[MachineStates, Array]:
     """Toss one coin on each machine: heads with probability γ/k, where γ depends on the phase.
 
     Args:
@@ -151,7 +151,7 @@ def _step(
         whole = jnp.where(ready, needed, whole - passed)
     fresh = jnp.where(phase == BEGIN, fresh, remainder)
     multiple = jnp.where(phase == BEGIN, 0, multiple + more)
-    return Draws(jnp.where(again, BEGIN, after), coins, whole, fresh, multiple, value), fair
+    return MachineStates(jnp.where(again, BEGIN, after), coins, whole, fresh, multiple, value), fair
 
 
 def _shares(limits: tuple[int, ...]) -> HostArray:

@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.plugins import Floats, GaussianDP
 from dpframe_trace.noise import UNKNOWN, Call, Key, Site, Tape, Use, plain
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace
-from dpframe_trace.runs import Pair, Run, amounts, run, silent, texts
+from dpframe_trace.runs import Run, TracedPair, amounts, run, silent, texts
 
 QUANTILE_RUNS = 16
 """Runs that show the shape of noise made of uniform numbers."""
@@ -299,7 +299,7 @@ def normal_epsilon(square: float, delta: float) -> float:
 
 
 def laplace_uses(
-    call: Callable[[Any], Any], pair: Pair, runs: tuple[Run, Run]
+    call: Callable[[Any], Any], pair: TracedPair, runs: tuple[Run, Run]
 ) -> dict[Key, tuple[Floats, Floats]]:
     """Find sums with Laplace noise that is made of uniform numbers, and its scales on D and D′.
 

@@ -36,7 +36,7 @@ class Run(NamedTuple):
     """The parts of the output, by path."""
 
 
-class Pair(NamedTuple):
+class TracedPair(NamedTuple):
     """Neighbouring datasets, and their description."""
 
     d0: Any
@@ -135,7 +135,7 @@ class _Difference(NamedTuple):
 
 def judge_differences(
     call: Callable[[Any], Any],
-    pair: Pair,
+    pair: TracedPair,
     runs: tuple[Run, Run],
     covering: set[Key],
     trace: Trace,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe_trace.noise import Call, Key, Tape, Use
-from dpframe_trace.runs import Pair, Run, amounts, differing, run, silent
+from dpframe_trace.runs import Run, TracedPair, amounts, differing, run, silent
 
 SUM_NOISE = 1 << 23
 """Seed of the first run that shows sums."""
@@ -31,13 +31,15 @@ class _Sum(NamedTuple):
     """The factor of each draw, by its number."""
 
 
-class _Noise(NamedTuple):
+class _AddedNoise(NamedTuple):
     key: Key
     family: str
     scale: float
 
 
-def find_sums(call: Callable[[Any], Any], pair: Pair, runs: tuple[Run, Run]) -> tuple[Run, Run]:
+def find_sums(
+    call: Callable[[Any], Any], pair: TracedPair, runs: tuple[Run, Run]
+) -> tuple[Run, Run]:
     """Return the runs with their lost noise as noise added to released numbers.
 
     The runs are unchanged if some lost noise is used in any other way.
@@ -105,7 +107,7 @@ def _close(one: dict[int, float], two: dict[int, float]) -> bool:
     return one.keys() == two.keys() and all(math.isclose(one[at], two[at]) for at in one)
 
 
-def _whole(noise: _Noise, one: _Sum, two: _Sum) -> bool:
+def _whole(noise: _AddedNoise, one: _Sum, two: _Sum) -> bool:
     """True if rounding the noise of two sums is the same as rounding the sums."""
     factors = all(abs(factor) == 1 for factor in one.terms.values())
     return noise.family == "laplace" and factors and (one.value - two.value).is_integer()
@@ -161,7 +163,7 @@ def _sums(
     return by_path
 
 
-def _noise(lost: list[Call], terms: dict[int, float]) -> _Noise | None:
+def _noise(lost: list[Call], terms: dict[int, float]) -> _AddedNoise | None:
     """Return the noise that draws with these factors make; None if its distribution is unknown."""
     owners = [(c, at) for c in lost for at in range(np.size(c.result))]
     calls = [owners[at] for at in terms]
@@ -173,19 +175,23 @@ def _noise(lost: list[Call], terms: dict[int, float]) -> _Noise | None:
         for factor, (c, at) in zip(factors, calls, strict=True)
     ]
     if families in (["laplace"], ["normal"]):
-        return _Noise(key, families[0], scales[0])
+        return _AddedNoise(key, families[0], scales[0])
     opposite = len(factors) == 2 and factors[0] * factors[1] < 0
     if families == ["exponential"] * 2 and opposite and math.isclose(*scales):
-        return _Noise(key, "laplace", scales[0])
+        return _AddedNoise(key, "laplace", scales[0])
     chance = calls[0][0].chance
     alike = families == ["other"] * 2 and chance == calls[1][0].chance
     if alike and opposite and set(map(abs, factors)) == {1.0} and chance and chance < 1:
-        return _Noise(key, "laplace", -1 / math.log1p(-chance))  # two-sided geometric noise
+        return _AddedNoise(key, "laplace", -1 / math.log1p(-chance))  # two-sided geometric noise
     return None
 
 
 def _rewritten(
-    of: Run, lost: list[Call], sums: dict[str, _Sum], noises: list[_Noise], answers: dict[str, Any]
+    of: Run,
+    lost: list[Call],
+    sums: dict[str, _Sum],
+    noises: list[_AddedNoise],
+    answers: dict[str, Any],
 ) -> Run:
     """Return a run in which the noise of each sum is one call, added to the value of the sum."""
     tape, removed = of.tape, {c.key for c in lost}

@@ -16,7 +16,7 @@ from dpframe_trace import primitives
 from dpframe_trace.losses import Losses, laplace_uses, normal_epsilon
 from dpframe_trace.noise import Key, Site, Tape
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace, seeded
-from dpframe_trace.runs import Pair, Raised, differing, judge_differences, lost, run
+from dpframe_trace.runs import Raised, TracedPair, differing, judge_differences, lost, run
 from dpframe_trace.sums import find_sums
 
 ENDLESS = ("not-a-number", "scale", "declared")
@@ -52,7 +52,7 @@ def trace(
     Raises:
         DpframeError: the function cannot be called with one dataset.
     """
-    return _trace(function, [Pair(d0, d1, "")], (epsilon, delta), runs)
+    return _trace(function, [TracedPair(d0, d1, "")], (epsilon, delta), runs)
 
 
 def trace_table(
@@ -91,13 +91,13 @@ def trace_table(
         )
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
-    derived = [Pair(pair.d0, pair.d1, pair.description) for pair in proposed[:pairs]]
+    derived = [TracedPair(pair.d0, pair.d1, pair.description) for pair in proposed[:pairs]]
     return _trace(function, derived, (epsilon, delta), runs)
 
 
 def _trace(
     function: Callable[..., Any],
-    pairs: Sequence[Pair],
+    pairs: Sequence[TracedPair],
     claim: tuple[float | None, float],
     runs: int,
 ) -> Trace:
@@ -148,7 +148,7 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def _one_pair(
-    call: Callable[[Any], Any], pair: Pair, trace: Trace, lines: dict[Site, Line]
+    call: Callable[[Any], Any], pair: TracedPair, trace: Trace, lines: dict[Site, Line]
 ) -> None:
     unrecorded, unknown, released = False, False, True
     pure, squares = 0.0, 0.0
@@ -199,7 +199,7 @@ def _one_pair(
     _judge_total(total, pair, trace, exact=released and not (pure and squares))
 
 
-def _judge_total(total: float, pair: Pair, trace: Trace, *, exact: bool) -> None:
+def _judge_total(total: float, pair: TracedPair, trace: Trace, *, exact: bool) -> None:
     """Compare the composed loss with the claim."""
     claimed, delta = trace.claim
     explained = math.isinf(total) and any(f.kind in ENDLESS for f in trace.findings)

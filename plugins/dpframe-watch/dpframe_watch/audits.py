@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from dpframe import DpframeError, load, report
 from dpframe.plugins import bound_to_parent
 from dpframe_watch.disclosure import reproduction, violated, without_paths
-from dpframe_watch.registry import LATEST, Registry, Task, toml
+from dpframe_watch.registry import LATEST, AuditTask, LibraryRegistry, toml
 
 GRACE_SECONDS = 10.0  # seconds between asking a process to end and ending it
 LONGEST_REASON = 400  # characters of a reason
@@ -73,11 +73,11 @@ class Result(NamedTuple):
     """A record and its task."""
 
     key: str
-    task: Task
+    task: AuditTask
     date: str
 
 
-class State:
+class WatchState:
     """The results of all audits so far, in a directory.
 
     `state.json` lists them by key, in the order of their audits. A key hashes the question, the
@@ -121,14 +121,14 @@ class State:
     def results(self) -> list[Result]:
         """All results, the oldest first."""
         return [
-            Result(key, Task(one["library"], one["version"], one["adapter"]), one["date"])
+            Result(key, AuditTask(one["library"], one["version"], one["adapter"]), one["date"])
             for key, one in self._results.items()
         ]
 
     @property
-    def problems(self) -> dict[Task, dict[str, str]]:
+    def problems(self) -> dict[AuditTask, dict[str, str]]:
         """Date and reason of each task whose last attempt failed."""
-        return {Task(*place.split("/")): one for place, one in self._problems.items()}
+        return {AuditTask(*place.split("/")): one for place, one in self._problems.items()}
 
     def record_of(self, key: str) -> Path:
         """Return the directory of a record."""
@@ -138,20 +138,20 @@ class State:
         """True if there is a result of this question."""
         return key in self._results and (self.record_of(key) / "record.json").is_file()
 
-    def keep(self, key: str, task: Task) -> None:
+    def keep(self, key: str, task: AuditTask) -> None:
         """Add a result, and forget the problem of its task."""
         self._problems.pop(task.place, None)
         self._results[key] = {**task._asdict(), "date": today()}
         self._save()
 
-    def fail(self, task: Task, reason: str, key: str = "") -> None:
+    def fail(self, task: AuditTask, reason: str, key: str = "") -> None:
         """Store why a task failed; a repeated reason keeps its date."""
         before = self._problems.get(task.place, {})
         if (before.get("reason"), before.get("key")) != (reason, key):
             self._problems[task.place] = {"date": today(), "reason": reason, "key": key}
             self._save()
 
-    def forget(self, tasks: list[Task]) -> None:
+    def forget(self, tasks: list[AuditTask]) -> None:
         """Forget the problems of tasks."""
         for task in tasks:
             del self._problems[task.place]
@@ -184,8 +184,8 @@ class Watch:
 
     def __init__(
         self,
-        registry: Registry,
-        state: State,
+        registry: LibraryRegistry,
+        state: WatchState,
         notify: Callable[[str], None],
         *,
         retry: bool = False,
@@ -193,7 +193,7 @@ class Watch:
     ) -> None:
         self.registry, self.state, self.notify = registry, state, notify
         self.retry, self.source = retry, ["--allow-source"] * allow_source
-        self.seen: list[Task] = []
+        self.seen: list[AuditTask] = []
 
     def run(self) -> None:
         """Run the missing audits; a failure affects only its own rows."""
@@ -211,7 +211,7 @@ class Watch:
 
     def _version(self, library: str, version: str) -> None:
         tasks = [*self.registry.tasks(library, version)]
-        place = _Place(self.state.folder / "environments" / library / version)
+        place = _EnvironmentSpec(self.state.folder / "environments" / library / version)
         place.describe(f"{library} {version}", self.registry.environment(library, version))
         if version == LATEST:
             place.clear()
@@ -231,16 +231,16 @@ class Watch:
             if not self._is_known(task, lock):
                 self._audit(task, self._key(task, lock), place)
 
-    def _key(self, task: Task, lock: str) -> str:
+    def _key(self, task: AuditTask, lock: str) -> str:
         whole = [task.library, task.adapter, self.registry.question(task), lock]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:24]
 
-    def _is_known(self, task: Task, lock: str) -> bool:
+    def _is_known(self, task: AuditTask, lock: str) -> bool:
         key = self._key(task, lock)
         has_failed = self.state.problems.get(task, {}).get("key") == key
         return self.state.knows(key) or (has_failed and not self.retry)
 
-    def _audit(self, task: Task, key: str, place: _Place) -> None:
+    def _audit(self, task: AuditTask, key: str, place: _EnvironmentSpec) -> None:
         """Audit a task in its environment; continue an interrupted audit from its counts."""
         adapter = self.registry.adapter(task)
         assert adapter is not None
@@ -303,7 +303,7 @@ class Watch:
         shutil.rmtree(finished, ignore_errors=True)
         new.rename(finished)
 
-    def _fail(self, tasks: list[Task], reason: str, key: str = "") -> None:
+    def _fail(self, tasks: list[AuditTask], reason: str, key: str = "") -> None:
         self.seen += tasks
         reason = reason[
             max(0, reason.find("environment '")) :
@@ -316,7 +316,7 @@ class Watch:
             self.state.fail(task, reason, key)
 
 
-class _Place:
+class _EnvironmentSpec:
     """The description of an environment in a directory, with its lock beside it."""
 
     def __init__(self, folder: Path) -> None:

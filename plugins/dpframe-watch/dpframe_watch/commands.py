@@ -43,12 +43,12 @@ def watch(
     Exit code: 0; 1 if a violation has no public report; 2 if the call is wrong; 3 if something
     could not be audited; 130 after an interruption.
     """
-    from dpframe_watch.audits import State, Watch
-    from dpframe_watch.registry import Registry
+    from dpframe_watch.audits import Watch, WatchState
+    from dpframe_watch.registry import LibraryRegistry
     from dpframe_watch.site import Site
 
-    read = Registry(registry)
-    place = State(state if state is not None else registry.with_suffix(".state"))
+    read = LibraryRegistry(registry)
+    place = WatchState(state if state is not None else registry.with_suffix(".state"))
     with place.alone():
         try:
             Watch(read, place, _notify, retry=retry, allow_source=allow_source).run()

@@ -98,7 +98,7 @@ class _Registry(_Table):
     libraries: Annotated[dict[Name, Library], Field(min_length=1)]
 
 
-class Task(NamedTuple):
+class AuditTask(NamedTuple):
     """An adapter of a library at a version."""
 
     library: str
@@ -111,7 +111,7 @@ class Task(NamedTuple):
         return "/".join(self)
 
 
-class Registry:
+class LibraryRegistry:
     """A registry and the folder that its paths start from.
 
     Args:
@@ -163,12 +163,12 @@ class Registry:
                 adapters[label.lower()] = label
         return None
 
-    def tasks(self, library: str, version: str) -> Iterator[Task]:
+    def tasks(self, library: str, version: str) -> Iterator[AuditTask]:
         """List the audits of a version, in the order of the file."""
         for name in self.content.libraries[library].adapters:
-            yield Task(library, version, name)
+            yield AuditTask(library, version, name)
 
-    def adapter(self, task: Task) -> Adapter | None:
+    def adapter(self, task: AuditTask) -> Adapter | None:
         """Return the adapter of a task; None if the registry no longer has it."""
         library = self.content.libraries.get(task.library)
         return library.adapters.get(task.adapter) if library else None
@@ -183,7 +183,7 @@ class Registry:
             listed = [one.replace("{version}", version) for one in given]
         return {"requirements": listed} | ({"python": table.python} if table.python else {})
 
-    def question(self, task: Task) -> str:
+    def question(self, task: AuditTask) -> str:
         """Hash everything that affects the outcome of a task, except its environment."""
         adapter = self.content.libraries[task.library].adapters[task.adapter]
         settings = adapter.model_dump(mode="json", exclude={"seconds", "reports"})
@@ -191,7 +191,7 @@ class Registry:
         whole = [task.library, task.adapter, settings, files, self.content.confidence]
         return _digest(json.dumps([*whole, __version__], sort_keys=True).encode())
 
-    def spec(self, task: Task) -> str:
+    def spec(self, task: AuditTask) -> str:
         """Write the spec of an adapter that is a module, as TOML."""
         adapter = self.content.libraries[task.library].adapters[task.adapter]
         given = {"module": adapter.module, "params": adapter.params, "epsilon": adapter.epsilon}

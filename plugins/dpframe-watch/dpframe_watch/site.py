@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.version import InvalidVersion, Version
 
 from dpframe import DpframeError, Record, load
-from dpframe_watch.audits import Result, State
+from dpframe_watch.audits import Result, WatchState
 from dpframe_watch.disclosure import rounded_down, violated
-from dpframe_watch.registry import Registry, Task
+from dpframe_watch.registry import AuditTask, LibraryRegistry
 
 MANIFEST = ".dpframe-watch"
 """File that lists the files of the site, so that the next run removes obsolete ones."""
@@ -26,10 +26,10 @@ COLOURS = {"violated": "#b3261e", "consistent": "#3f6894", "": "#6b6b6b"}
 """Colours of badges. None is green: no audit shows that something is private."""
 
 
-class Row(NamedTuple):
+class SiteRow(NamedTuple):
     """The result of an adapter at a version."""
 
-    task: Task
+    task: AuditTask
     key: str  # "" without a record
     state: str  # a verdict; failed; "": no verdict
     words: str
@@ -69,7 +69,7 @@ class Site:
         private: True to show every result.
     """
 
-    def __init__(self, registry: Registry, state: State, *, private: bool) -> None:
+    def __init__(self, registry: LibraryRegistry, state: WatchState, *, private: bool) -> None:
         self.registry, self.state, self.private = registry, state, private
         results = [one for one in state.results if state.knows(one.key)]
         self._rows = {one.key: self._row(one) for one in results}
@@ -127,7 +127,7 @@ class Site:
                     files[f"{library}/{adapter}/badge.svg"] = self._badge(newest)
         return files
 
-    def _badge(self, row: Row) -> str:
+    def _badge(self, row: SiteRow) -> str:
         label = f"{row.task.library} {row.task.version}"
         message = row.words if row.key else "no result"
         colour = COLOURS.get(row.state, COLOURS[""])
@@ -151,27 +151,27 @@ class Site:
     def _render(self, name: str, **values: Any) -> str:
         return _templates().get_template(name).render(registry=self.registry.content, **values)
 
-    def _may_show(self, row: Row) -> bool:
+    def _may_show(self, row: SiteRow) -> bool:
         return self.private or row.state != "violated" or bool(row.report)
 
-    def _shown(self, row: Row) -> Row:
+    def _shown(self, row: SiteRow) -> SiteRow:
         """Return a row as the site has it; one that is withheld looks like one without a result."""
         earlier = tuple(one for one in row.earlier if self._may_show(self._rows[one[0]]))
         if not row.key or self._may_show(row):
             return row._replace(earlier=earlier)
-        return Row(row.task, "", "", "no result", problem="not audited, or not shown")
+        return SiteRow(row.task, "", "", "no result", problem="not audited, or not shown")
 
-    def _current(self, task: Task, key: str | None) -> Row:
+    def _current(self, task: AuditTask, key: str | None) -> SiteRow:
         """Return the row of a task, with the outcome of its last attempt."""
         problem = self.state.problems.get(task)
         reason = f"{problem['reason']} ({problem['date']})" if problem else ""
         if key is None:
-            return Row(task, "", "failed", "could not be audited", problem=reason)
+            return SiteRow(task, "", "failed", "could not be audited", problem=reason)
         older = [row for row in self._rows.values() if row.task == task and row.key != key]
         earlier = tuple((row.key, row.date) for row in reversed(older))
         return self._rows[key]._replace(problem=reason, earlier=earlier)
 
-    def _row(self, result: Result) -> Row:
+    def _row(self, result: Result) -> SiteRow:
         """Summarise a record by its worst cell."""
         folder = self.state.record_of(result.key)
         record = load(folder)
@@ -184,7 +184,7 @@ class Site:
         at = f", δ = {cell.claim.delta:g}" if cell and cell.claim and cell.claim.delta else ""
         left_out = len(record.skipped) + record.summary.failed
         tests = record.summary.m if record.audit.multiplicity == "none" else 1
-        return Row(
+        return SiteRow(
             result.task,
             result.key,
             state,

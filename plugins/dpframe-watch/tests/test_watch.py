@@ -19,8 +19,8 @@ import made
 import pytest
 from dpframe_watch import audits, site
 from dpframe_watch.commands import watch_app
-from dpframe_watch.registry import Registry, Task
-from dpframe_watch.site import COLOURS, Row, verdict_of, words_of
+from dpframe_watch.registry import AuditTask, LibraryRegistry
+from dpframe_watch.site import COLOURS, SiteRow, verdict_of, words_of
 from typer.testing import CliRunner
 
 from dpframe import DpframeError, load
@@ -229,9 +229,9 @@ def test_pages_are_well_formed_and_links_lead_somewhere(tmp_path, pretended):
 
 
 def test_each_row_of_the_page_has_a_name_of_its_own():
-    tasks = [Task("a-b", "c", "1"), Task("a", "b-c", "1"), Task("lib_a", "x", "1")]
-    tasks += [Task("lib-a", "x", "1"), Task("lib_5f_a", "x", "1")]
-    assert len({Row(task, "", "", "").anchor for task in tasks}) == len(tasks)
+    tasks = [AuditTask("a-b", "c", "1"), AuditTask("a", "b-c", "1"), AuditTask("lib_a", "x", "1")]
+    tasks += [AuditTask("lib-a", "x", "1"), AuditTask("lib_5f_a", "x", "1")]
+    assert len({SiteRow(task, "", "", "").anchor for task in tasks}) == len(tasks)
 
 
 @pytest.mark.parametrize("text", ["2026-11-24", "2026-11-24T01:02:03", "01:02:03.5"])
@@ -308,7 +308,7 @@ def test_mistakes_in_a_registry(tmp_path, old):
     new, expected = MISTAKES[old]
     registry.write_text(registry.read_text().replace(old, new, 1))
     with pytest.raises(DpframeError) as found:
-        Registry(registry)
+        LibraryRegistry(registry)
     assert expected.lower() in str(found.value).lower()
     assert str(found.value).startswith(f"{registry}: ")
 
@@ -320,7 +320,7 @@ def test_a_library_whose_name_the_site_uses_is_refused(name, tmp_path):
     other = "".join(text[1:]).replace("dpframe-tinylib", f'"{name}"')
     registry.write_text(registry.read_text() + other)
     with pytest.raises(DpframeError, match=f"libraries.{name}: .*; rename it, and set its `req"):
-        Registry(registry)
+        LibraryRegistry(registry)
 
 
 def test_adapters_that_differ_in_case_alone_are_refused(tmp_path):
@@ -328,7 +328,7 @@ def test_adapters_that_differ_in_case_alone_are_refused(tmp_path):
     other = registry.read_text().partition("[libraries.dpframe-tinylib.adapters")
     registry.write_text(registry.read_text() + "".join(other[1:]).replace("noisy-sum", "Noisy-Sum"))
     with pytest.raises(DpframeError, match="Noisy-Sum: differs from noisy-sum in upper"):
-        Registry(registry)
+        LibraryRegistry(registry)
 
 
 @pytest.mark.parametrize(
@@ -340,17 +340,17 @@ def test_names_that_would_leave_the_site_are_refused(name, place, tmp_path):
     new = f"adapters.'{name}'" if "." in place else f"'{name}'"
     registry.write_text(registry.read_text().replace(place, new))
     with pytest.raises(DpframeError, match="libraries"):
-        Registry(registry)
+        LibraryRegistry(registry)
 
 
 KILLED = """
 import itertools, os, pathlib, shutil, signal, sys
-from dpframe_watch.audits import State
-from dpframe_watch.registry import Registry
+from dpframe_watch.audits import WatchState
+from dpframe_watch.registry import LibraryRegistry
 from dpframe_watch.site import Site
 
 folder = pathlib.Path(sys.argv[1])
-registry, state = Registry(folder / "registry.toml"), State(folder / "registry.state")
+registry, state = LibraryRegistry(folder / "registry.toml"), WatchState(folder / "registry.state")
 private = Site(registry, state, private=True)
 site, out, left = Site(registry, state, private=False), folder / "site", 0
 
@@ -537,7 +537,7 @@ def test_the_registry_of_the_documentation_can_be_read(tmp_path):
     blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[1:]  # the first is a spec
     (tmp_path / "noisy_sum.py").touch()
     (tmp_path / "registry.toml").write_text("\n".join(blocks), encoding="utf-8")
-    registry = Registry(tmp_path / "registry.toml")
+    registry = LibraryRegistry(tmp_path / "registry.toml")
     (task,) = registry.tasks("statlib", "1.0")
     assert registry.content.libraries["statlib"].adapters["noisy-sum"].reports
     assert tomllib.loads(registry.spec(task))["mechanism"][0]["params"]["epsilon"] == 1.0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from dpframe.plugins import DpframeError
-from dpframe_libraries.accountants.questions import Question
+from dpframe_libraries.accountants.questions import AccountantQuestion
 from dpframe_libraries.accountants.truth import Interval
 from dpframe_libraries.base import PROGRAMS
 
@@ -53,7 +53,7 @@ class Answer:
     """An exception, a crash or a timeout."""
 
 
-class Environment:
+class AccountantProcess:
     """An interpreter with accountants, in a process that is restarted when it ends."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Environment:
         self._stop()
         self._last_words()
 
-    def ask(self, accountant: Accountant, question: Question) -> Answer:
+    def ask(self, accountant: Accountant, question: AccountantQuestion) -> Answer:
         """Return the answer of one accountant; a crash or a hang loses only this answer."""
         if self._process is None:
             self._start()
@@ -177,7 +177,7 @@ class Environment:
         return _one_line(lines[-1]) if lines else "nothing was said"
 
 
-class Kept:
+class ComparisonFile:
     """A file of answers and intervals, one per line, from which a killed comparison continues.
 
     Its first line is a digest of the code, the adapters and the time limit, because any of these
@@ -209,7 +209,7 @@ class Kept:
             raise DpframeError(f"--out {file} cannot be used: {error}") from None
 
     def truths(
-        self, question: Question, find: Callable[[], tuple[Interval, ...]]
+        self, question: AccountantQuestion, find: Callable[[], tuple[Interval, ...]]
     ) -> tuple[Interval, ...]:
         """Return the intervals of a question; compute them unless they are stored."""
         from dpframe_libraries.accountants.truth import Interval
@@ -221,14 +221,14 @@ class Kept:
             self._truths[name] = found
         return tuple(Interval(*one) for one in self._truths[name])
 
-    def answer(self, accountant: Accountant, question: Question) -> Answer | None:
+    def answer(self, accountant: Accountant, question: AccountantQuestion) -> Answer | None:
         """Return the stored answer of an accountant."""
         one = self._answers.get((str(accountant), json.dumps(question.message())))
         if one is None:
             return None
         return Answer(tuple(one["epsilons"]), one["not_asked"], one["failure"])
 
-    def put(self, accountant: Accountant, question: Question, answer: Answer) -> None:
+    def put(self, accountant: Accountant, question: AccountantQuestion, answer: Answer) -> None:
         """Store an answer."""
         name = json.dumps(question.message())
         own = {"accountant": str(accountant), "question": name}

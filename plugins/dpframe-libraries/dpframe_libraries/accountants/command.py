@@ -14,9 +14,14 @@ from typing import Annotated
 import typer
 
 from dpframe.plugins import DpframeError
-from dpframe_libraries.accountants.asking import Accountant, Answer, Environment, Kept
-from dpframe_libraries.accountants.judging import Row
-from dpframe_libraries.accountants.questions import Question
+from dpframe_libraries.accountants.asking import (
+    Accountant,
+    AccountantProcess,
+    Answer,
+    ComparisonFile,
+)
+from dpframe_libraries.accountants.judging import AccountantRow
+from dpframe_libraries.accountants.questions import AccountantQuestion
 
 GRIDS = Path(__file__).parent / "grids"
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -78,7 +83,7 @@ def accountants(
     call is wrong; 3 if no accountant answered.
     """
     from dpframe_libraries.accountants import reporting
-    from dpframe_libraries.accountants.asking import ADAPTERS, Environment, Kept
+    from dpframe_libraries.accountants.asking import ADAPTERS, AccountantProcess, ComparisonFile
     from dpframe_libraries.accountants.judging import findings
     from dpframe_libraries.accountants.questions import read_grid
 
@@ -97,10 +102,12 @@ def accountants(
         if not file.is_file():
             raise DpframeError(f"--adapter {file}: no such file")
     interpreters = _interpreters(python or [])
-    kept = None if out is None else Kept(out, adapter or (), seconds)
+    kept = None if out is None else ComparisonFile(out, adapter or (), seconds)
     with contextlib.ExitStack() as stack:
         found = [
-            stack.enter_context(Environment(name, path, (*ADAPTERS, *(adapter or ())), seconds))
+            stack.enter_context(
+                AccountantProcess(name, path, (*ADAPTERS, *(adapter or ())), seconds)
+            )
             for name, path in interpreters
         ]
         asked = {
@@ -114,7 +121,7 @@ def accountants(
             raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
         rows, spent = _ask_all(questions, asked, loose, kept)
 
-        def again(accountant: Accountant, question: Question) -> Answer:
+        def again(accountant: Accountant, question: AccountantQuestion) -> Answer:
             return asked[accountant].ask(accountant, question)
 
         faults = findings(rows, again, loose)
@@ -148,16 +155,16 @@ def _interpreters(given: list[str]) -> list[tuple[str, Path]]:
 
 
 def _ask_all(
-    questions: list[Question],
-    asked: dict[Accountant, Environment],
+    questions: list[AccountantQuestion],
+    asked: dict[Accountant, AccountantProcess],
     loose: float,
-    kept: Kept | None = None,
-) -> tuple[list[Row], dict[str, float]]:
+    kept: ComparisonFile | None = None,
+) -> tuple[list[AccountantRow], dict[str, float]]:
     """Ask all questions; return the rows, and the seconds of each accountant and of the truth."""
     from dpframe_libraries.accountants.judging import judged
     from dpframe_libraries.accountants.truth import intervals
 
-    rows: list[Row] = []
+    rows: list[AccountantRow] = []
     spent = dict.fromkeys(["truth", *map(str, asked)], 0.0)
     for question in _progress(questions):
         begin = time.perf_counter()
@@ -176,7 +183,7 @@ def _ask_all(
     return rows, spent
 
 
-def _progress(questions: list[Question]) -> Iterator[Question]:
+def _progress(questions: list[AccountantQuestion]) -> Iterator[AccountantQuestion]:
     """Yield the questions; show a bar on a terminal, and a line for each tenth elsewhere."""
     from rich.console import Console
     from rich.progress import track

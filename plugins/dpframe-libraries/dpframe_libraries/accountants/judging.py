@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from dpframe_libraries.accountants.asking import Accountant, Answer
-from dpframe_libraries.accountants.questions import Question, size, smaller
+from dpframe_libraries.accountants.questions import AccountantQuestion, size, smaller
 from dpframe_libraries.accountants.truth import Interval, intervals
 
 Kind = Literal["below", "above", "failed", "loose"]
@@ -27,10 +27,10 @@ RELATIVE, ABSOLUTE = 1e-6, 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class AccountantRow:
     """The answer of one accountant at one setting: a composition and one δ."""
 
-    question: Question
+    question: AccountantQuestion
     accountant: Accountant
     truth: Interval
     epsilon: float | None
@@ -41,23 +41,23 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class Fault:
     """All rows of one accountant with the same fault, and the smallest setting that shows it."""
 
     kind: Kind
     accountant: Accountant
     settings: int
-    worst: Row
-    smallest: Row
+    worst: AccountantRow
+    smallest: AccountantRow
 
 
 def judged(
-    question: Question,
+    question: AccountantQuestion,
     accountant: Accountant,
     truths: tuple[Interval, ...],
     answer: Answer,
     loose: float,
-) -> list[Row]:
+) -> list[AccountantRow]:
     """Return a row for each δ of a question."""
     rows = []
     for i, (delta, truth) in enumerate(zip(question.deltas, truths, strict=True)):
@@ -69,7 +69,9 @@ def judged(
         if epsilon is not None:
             kind = _fault(epsilon, truth, accountant.claim, loose)
         rows.append(
-            Row(question.at(delta), accountant, truth, epsilon, failure, answer.not_asked, kind)
+            AccountantRow(
+                question.at(delta), accountant, truth, epsilon, failure, answer.not_asked, kind
+            )
         )
     return rows
 
@@ -85,7 +87,7 @@ def _fault(epsilon: float, truth: Interval, claim: str, loose: float) -> Kind | 
     return "loose" if epsilon > loose * max(truth.upper, 0.01) else None
 
 
-def badness(row: Row) -> float:
+def badness(row: AccountantRow) -> float:
     """Return the severity of a row within one kind of fault."""
     if row.epsilon is None:
         return 0.0
@@ -95,10 +97,10 @@ def badness(row: Row) -> float:
 
 
 def findings(
-    rows: list[Row],
-    ask: Callable[[Accountant, Question], Answer],
+    rows: list[AccountantRow],
+    ask: Callable[[Accountant, AccountantQuestion], Answer],
     loose: float,
-) -> list[Finding]:
+) -> list[Fault]:
     """Group faults by accountant and kind, and shrink one of each group.
 
     Args:
@@ -106,7 +108,7 @@ def findings(
         ask: asks an accountant again.
         loose: see `judged`.
     """
-    groups: dict[tuple[Kind, Accountant, str], list[Row]] = {}
+    groups: dict[tuple[Kind, Accountant, str], list[AccountantRow]] = {}
     for row in rows:
         if row.kind is not None:
             key = (row.kind, row.accountant, _cause(row.failure))
@@ -115,7 +117,7 @@ def findings(
     for (kind, accountant, _), group in groups.items():
         start = min(group, key=lambda row: size(row.question))
         found.append(
-            Finding(
+            Fault(
                 kind,
                 accountant,
                 len(group),
@@ -128,10 +130,10 @@ def findings(
 
 
 def shrunk(
-    row: Row,
-    ask: Callable[[Accountant, Question], Answer],
+    row: AccountantRow,
+    ask: Callable[[Accountant, AccountantQuestion], Answer],
     loose: float,
-) -> Row:
+) -> AccountantRow:
     """Return a row with the same fault at the smallest setting found in time."""
     tried = {row.question}
     end = time.monotonic() + SHRINKING

@@ -64,7 +64,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
-class Grid:
+class LossGrid:
     """Masses at the losses `first` + i `spacing`, under the first dataset."""
 
     first: float
@@ -150,7 +150,7 @@ def spacing_for(steps: tuple[Step, ...], relation: Relation, wanted: float) -> f
 
 
 @functools.lru_cache(maxsize=16)
-def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float) -> Grid:
+def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float) -> LossGrid:
     """Put the loss distribution of one release of a step on a grid.
 
     Let f(α) = ∫ (1 − α e^{−x})₊ over the losses x, which is δ at ε = ln α. The curve of the upper
@@ -172,7 +172,7 @@ def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float)
     return _on_grid(_pair(step, relation, kind, tail), spacing)
 
 
-def _on_grid(pair: _Pair, h: float) -> Grid:
+def _on_grid(pair: _Pair, h: float) -> LossGrid:
     losses, masses = pair.atoms
     low, high = (float(pair.loss(np.array(end))) for end in pair.ends)
     if low == high:  # no density
@@ -198,7 +198,7 @@ def _on_grid(pair: _Pair, h: float) -> Grid:
         np.add.at(upper, index, masses * (1 - share))
         np.add.at(upper, index + 1, masses * share)
         np.add.at(lower, index, masses)
-    return Grid(first, h, upper, lower, pair.above + pair.certain, pair.certain)
+    return LossGrid(first, h, upper, lower, pair.above + pair.certain, pair.certain)
 
 
 def _density_on(pair: _Pair, x: Floats, h: float) -> tuple[Floats, Floats]:
@@ -434,7 +434,7 @@ def _laplace(a: float, q: float, tail: float, kind: str) -> _Pair:
     )  # fmt: skip
 
 
-def _amplified(step: Step, h: float, tail: float) -> Grid:
+def _amplified(step: Step, h: float, tail: float) -> LossGrid:
     """Return upper masses for a sample of a fixed size; the lower ones are left empty.
 
     For α ≥ 1 the curve is that of the pair "remove" at twice the distance, for α < 1 that of "add".
@@ -456,4 +456,4 @@ def _amplified(step: Step, h: float, tail: float) -> Grid:
         upper[index - start] += masses
     infinite = halves[1].infinite
     upper[-start] += max(0.0, 1 - upper.sum() - infinite)
-    return Grid(start * h, h, upper, np.zeros(len(upper)), infinite)
+    return LossGrid(start * h, h, upper, np.zeros(len(upper)), infinite)

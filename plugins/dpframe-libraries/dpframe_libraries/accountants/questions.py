@@ -19,14 +19,14 @@ STEP_KEYS = tuple(field.name for field in dataclasses.fields(Step))
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class AccountantQuestion:
     """A question to an accountant: ε of a composition, at each δ."""
 
     steps: tuple[Step, ...]
     relation: Relation
     deltas: tuple[float, ...]
 
-    def at(self, delta: float) -> Question:
+    def at(self, delta: float) -> AccountantQuestion:
         """Return the question about one δ."""
         return dataclasses.replace(self, deltas=(delta,))
 
@@ -60,7 +60,7 @@ def describe(step: Step) -> str:
     return f"{step.count} × ({text})" if step.count > 1 else text
 
 
-def read_grid(path: Path) -> list[Question]:
+def read_grid(path: Path) -> list[AccountantQuestion]:
     """Return the questions of a grid file; all lists in a composition are crossed.
 
     Raises:
@@ -80,7 +80,7 @@ def read_grid(path: Path) -> list[Question]:
     compositions = document.get("composition")
     if not isinstance(compositions, list) or not compositions:
         raise DpframeError(f"{path}: at least one [[composition]] is required")
-    found: list[Question] = []
+    found: list[AccountantQuestion] = []
     for number, entry in enumerate(compositions, 1):
         try:
             found.extend(
@@ -91,7 +91,7 @@ def read_grid(path: Path) -> list[Question]:
     return list(dict.fromkeys(found))
 
 
-def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[Question]:
+def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[AccountantQuestion]:
     own = {key: entry[key] for key in ("deltas", "relations") if key in entry}
     rest = {key: value for key, value in entry.items() if key not in ("deltas", "relations")}
     parts = rest.pop("steps", None)
@@ -107,7 +107,7 @@ def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[Ques
         for relation in relations:
             for step in steps:
                 pairs.directions(step, relation)  # ValueError: no truth is known
-            yield Question(steps, relation, tuple(deltas))
+            yield AccountantQuestion(steps, relation, tuple(deltas))
 
 
 def _crossed(part: dict[str, Any]) -> Iterator[Step]:
@@ -120,12 +120,12 @@ def _crossed(part: dict[str, Any]) -> Iterator[Step]:
         yield Step(**dict(zip(part, chosen, strict=True)))
 
 
-def smaller(question: Question) -> Iterator[Question]:
+def smaller(question: AccountantQuestion) -> Iterator[AccountantQuestion]:
     """Yield simpler questions about one δ, the simplest first."""
     (delta,) = question.deltas
     steps = question.steps
 
-    def put(i: int, **change: Any) -> Iterator[Question]:
+    def put(i: int, **change: Any) -> Iterator[AccountantQuestion]:
         try:
             step = dataclasses.replace(steps[i], **change)
             pairs.directions(step, question.relation)
@@ -159,7 +159,7 @@ def _rounded(value: float) -> float:
     return round(value, digits) or value
 
 
-def size(question: Question) -> tuple[float, ...]:
+def size(question: AccountantQuestion) -> tuple[float, ...]:
     """Return the quantities that shrinking reduces, in order."""
     steps = question.steps
     rates = [step.rate for step in steps if step.sampling != "none"]

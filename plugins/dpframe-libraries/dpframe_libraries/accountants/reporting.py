@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dpframe.plugins import DpframeError
-from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE, Finding, Row
+from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE, AccountantRow, Fault
 from dpframe_libraries.accountants.questions import describe
 
 FORMATS = (".json", ".csv", ".svg")
@@ -32,7 +32,7 @@ def check(file: Path) -> None:
         raise DpframeError(f"--report {file}: there is no folder {file.parent}")
 
 
-def _ratio(row: Row) -> float | None:
+def _ratio(row: AccountantRow) -> float | None:
     """Return the answer ÷ the midpoint of the interval, if both are finite and positive."""
     middle = (row.truth.lower + row.truth.upper) / 2
     if row.epsilon is None or not math.isfinite(row.epsilon) or not 0.01 < middle < math.inf:
@@ -40,8 +40,8 @@ def _ratio(row: Row) -> float | None:
     return row.epsilon / middle
 
 
-def _table(rows: list[Row], spent: dict[str, float]) -> list[tuple[str, ...]]:
-    groups: dict[str, list[Row]] = {}
+def _table(rows: list[AccountantRow], spent: dict[str, float]) -> list[tuple[str, ...]]:
+    groups: dict[str, list[AccountantRow]] = {}
     for row in rows:
         groups.setdefault(str(row.accountant), []).append(row)
     lines = []
@@ -62,7 +62,7 @@ def _table(rows: list[Row], spent: dict[str, float]) -> list[tuple[str, ...]]:
     return lines
 
 
-def _explained(one: Finding) -> list[str]:
+def _explained(one: Fault) -> list[str]:
     """Describe a finding in a few lines."""
     row, worst = one.smallest, one.worst
     settings = "setting" if one.settings == 1 else "settings"
@@ -77,15 +77,15 @@ def _explained(one: Finding) -> list[str]:
     return [*lines, f"it states: {one.accountant.statement}"]
 
 
-def _answer(row: Row) -> str:
+def _answer(row: AccountantRow) -> str:
     return row.failure if row.epsilon is None else f"ε = {row.epsilon:.6g}"
 
 
-def _interval(row: Row) -> str:
+def _interval(row: AccountantRow) -> str:
     return f"[{row.truth.lower:.6g}, {row.truth.upper:.6g}]"
 
 
-def _summary(rows: list[Row], spent: dict[str, float]) -> str:
+def _summary(rows: list[AccountantRow], spent: dict[str, float]) -> str:
     truths = {row.question: row.truth for row in rows}
     widths = sorted(
         one.width / max(one.upper, 0.01) for one in truths.values() if one.upper < math.inf
@@ -97,7 +97,7 @@ def _summary(rows: list[Row], spent: dict[str, float]) -> str:
     )
 
 
-def asked(rows: list[Row], settings: int) -> str:
+def asked(rows: list[AccountantRow], settings: int) -> str:
     """Return for each accountant about how many of the settings it was asked."""
     groups: dict[str, set[Any]] = {}
     for row in rows:
@@ -107,7 +107,11 @@ def asked(rows: list[Row], settings: int) -> str:
 
 
 def render(
-    rows: list[Row], faults: list[Finding], spent: dict[str, float], settings: int, out: TextIO
+    rows: list[AccountantRow],
+    faults: list[Fault],
+    spent: dict[str, float],
+    settings: int,
+    out: TextIO,
 ) -> None:
     """Print the table of accountants and the findings."""
     from rich.console import Console
@@ -137,8 +141,8 @@ def render(
 
 def write(
     file: Path,
-    rows: list[Row],
-    faults: list[Finding],
+    rows: list[AccountantRow],
+    faults: list[Fault],
     spent: dict[str, float],
     missing: dict[str, str],
 ) -> None:
@@ -175,7 +179,7 @@ def write(
         raise DpframeError(f"--report {file} cannot be written: {error.strerror}") from None
 
 
-def _not_asked(rows: list[Row]) -> dict[str, dict[str, int]]:
+def _not_asked(rows: list[AccountantRow]) -> dict[str, dict[str, int]]:
     """Count the settings that an accountant was not asked about, by reason."""
     found: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -185,7 +189,7 @@ def _not_asked(rows: list[Row]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: AccountantRow) -> dict[str, Any]:
     def number(value: float | None) -> float | str | None:
         return value if value is None or math.isfinite(value) else str(value)
 
@@ -223,9 +227,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def figure(rows: list[Row]) -> str:
+def figure(rows: list[AccountantRow]) -> str:
     """Return an SVG: a strip for each accountant, a dot for each answer ÷ true ε."""
-    dots: dict[str, list[tuple[float, Row]]] = {}
+    dots: dict[str, list[tuple[float, AccountantRow]]] = {}
     for row in rows:
         ratio = _ratio(row)
         if ratio is not None and ratio > 0:

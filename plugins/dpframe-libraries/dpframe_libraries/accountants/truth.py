@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from dpframe.plugins import Floats
 from dpframe_libraries.accountants import pairs
-from dpframe_libraries.accountants.pairs import Grid, Relation, Step
+from dpframe_libraries.accountants.pairs import LossGrid, Relation, Step
 
 TIGHT = 2e-3
 """Target width of an interval, relative to the larger of its upper end and 0.01."""
@@ -137,7 +137,7 @@ def _bounds(
     counts = tuple(step.count for step in steps)
     tail = min(deltas) * 1e-4 / sum(counts)
 
-    def grids(kinds: tuple[str, ...]) -> list[Grid]:
+    def grids(kinds: tuple[str, ...]) -> list[LossGrid]:
         return [
             pairs.grid(dataclasses.replace(step, count=1), relation, kind, h, tail)
             for step, kind in zip(steps, kinds, strict=True)
