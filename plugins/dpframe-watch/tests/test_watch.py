@@ -114,7 +114,7 @@ def test_an_interrupted_run_goes_on(tmp_path, pretended):
     assert watch(registry) not in (0, 1, 3)
     pretended.stops_at = ""
     # It may also end between the record and the state.
-    state = audits.State(tmp_path / "registry.state")
+    state = audits.WatchState(tmp_path / "registry.state")
     key = state.results[0].key
     del state._results[key]
     state._save()
@@ -476,7 +476,7 @@ def test_no_audit_outlives_a_killed_watch(tmp_path, monkeypatch):
 
 def test_what_another_process_added_is_not_lost(tmp_path, pretended):
     registry = made.write_registry(tmp_path, '["2.0"]')
-    early = audits.State(tmp_path / "registry.state")
+    early = audits.WatchState(tmp_path / "registry.state")
     assert watch(registry) == 0
     with early.alone():
         assert len(early.results) == 1
@@ -484,7 +484,7 @@ def test_what_another_process_added_is_not_lost(tmp_path, pretended):
 
 def test_one_process_at_a_time(tmp_path, pretended):
     registry = made.write_registry(tmp_path)
-    state = audits.State(tmp_path / "registry.state")
+    state = audits.WatchState(tmp_path / "registry.state")
     with state.alone(), pytest.raises(DpframeError, match="another process is using it"):
         watch(registry)
 
