@@ -136,9 +136,10 @@ def read_claim(text: str) -> Claim:
         try:
             values[name] = float(number)
         except ValueError:
-            why = _slip(parts, place) or typographic(part)
+            advice = _slip(parts, place) or typographic(part)
             raise DpframeError(
-                f"--claim {text}: {part!r} is not NAME=NUMBER{why and f'; {why}'}\n   {accepts}"
+                f"--claim {text}: {part!r} is not NAME=NUMBER"
+                f"{advice and f'; {advice}'}\n   {accepts}"
             ) from None
     kind = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
     if kind is None:
@@ -259,9 +260,9 @@ class ZeroConcentratedDP(Claim):
         if self.rho == 0:
             return np.zeros(1), np.zeros(1)
         # From the order that is best at ε = 0 to that at the smallest δ of float64.
-        least = _root(lambda b: (2 * b + 1) * self.rho + math.log(b) - math.log1p(b))
-        most = max(math.sqrt(-SMALLEST_LOG_DELTA) / math.sqrt(self.rho), 2 * least)
-        b = np.append(np.geomspace(least, most, GRID_POINTS), np.linspace(least, most, GRID_POINTS))
+        low = _root(lambda b: (2 * b + 1) * self.rho + math.log(b) - math.log1p(b))
+        high = max(math.sqrt(-SMALLEST_LOG_DELTA) / math.sqrt(self.rho), 2 * low)
+        b = np.append(np.geomspace(low, high, GRID_POINTS), np.linspace(low, high, GRID_POINTS))
         epsilon = (2 * b + 1) * self.rho + np.log(b) - np.log1p(b)
         delta = np.exp(-self.rho * b * b) / (1 + b)
         return np.append(np.maximum(epsilon, 0.0), 0.0), np.append(delta, self.delta_at(0.0))

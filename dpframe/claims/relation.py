@@ -43,10 +43,10 @@ def states_relation(claim: Any) -> bool:
 
 def other_relation(claim: Any, adjacency: str) -> str | None:
     """Return why a claim is not about the neighbours of an audit; None if it is, or may be."""
-    known = relations_of(adjacency)
-    if not states_relation(claim) or not known or known <= COVERED[relation := claim.relation]:
+    own = relations_of(adjacency)
+    if not states_relation(claim) or not own or own <= COVERED[relation := claim.relation]:
         return None
-    pairs = " and ".join(sorted(known))
+    pairs = " and ".join(sorted(own))
     covered = " or ".join(f'"{ADJACENCIES[one]}"' for one in sorted(COVERED[relation]))
     return (
         f"the claim is for neighbours by {CLAIMED[relation]}, but the pairs {pairs} "

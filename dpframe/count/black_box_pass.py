@@ -67,9 +67,9 @@ class BlackBoxDraws(draws.Draws):
     ) -> BlackBoxSampler:
         """Return the sampler of a stream and a variant; the default clock is that of learning."""
         the_pass, sizes = self.the_pass, ChunkSizes(self.the_pass.rows)
-        where = self.load, variant, the_pass.stream.of(stream), the_pass.shape, sizes
+        address = self.load, variant, the_pass.stream.of(stream), the_pass.shape, sizes
         return BlackBoxSampler(
-            *where, self.source, self.independence, clock or self._clock, deadline
+            *address, self.source, self.independence, clock or self._clock, deadline
         )
 
     def of_chunks(self, stream: str, variant: int, which: Sequence[Which]) -> list[HostArray]:
@@ -195,8 +195,8 @@ class BlackBoxPass(PassWork):
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         for variant, (answers, number) in enumerate(self._answers):
             if (facts := self._facts.pop((variant, index, segment.first), None)) is not None:
-                known = answers if len(answers) > 1 else answers | facts.answers
-                self._answers[variant] = known, number + facts.number
+                seen = answers if len(answers) > 1 else answers | facts.answers
+                self._answers[variant] = seen, number + facts.number
                 self._kinds[variant] |= facts.kinds
                 raised = np.array([facts.raised, 0])[[index, 1 - index]]
                 self.exceptions[variant].add(index, segment, raised)

@@ -66,8 +66,8 @@ class Store:
     def save(self, stream: Stream, key: str, saved: Saved) -> None:
         """Store counts, unless as many or more are stored under the key."""
         with self._lock:
-            known = self._of(stream).get(key)
-            if known is None or sum(known.done) < sum(saved.done):
+            stored = self._of(stream).get(key)
+            if stored is None or sum(stored.done) < sum(saved.done):
                 self._changed.add(stream)  # first: a signal may raise anywhere
                 self._entries[stream][key] = saved
 
@@ -368,5 +368,5 @@ def _added(total: list[Any], leaves: list[Any]) -> list[Any]:
 def _raised(total: list[Any], leaves: list[Any]) -> list[Any]:
     """Add the numbers of exceptions, and join the lists of their kinds."""
     numbers, kinds = leaves
-    before, known = total or ([0, 0], [])
-    return [*_added([before], [numbers]), sorted({*known, *kinds})]
+    before, kinds_before = total or ([0, 0], [])
+    return [*_added([before], [numbers]), sorted({*kinds_before, *kinds})]

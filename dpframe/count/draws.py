@@ -129,15 +129,15 @@ class Draws:
 
     def _traced(self, task: DrawTask, stream: str, variant: int) -> TracedSampler:
         limits = self.the_pass.slow, self._nbytes, lambda: self.seconds
-        where = task, stream, variant, self.executor
-        return TracedSampler(*where, *limits, self.until, self.cancelled)
+        address = task, stream, variant, self.executor
+        return TracedSampler(*address, *limits, self.until, self.cancelled)
 
     @cached_property
     def _draw_task(self) -> DrawTask:
         the_pass = self.the_pass
         mechanisms = tuple(unstacked(one, self.dtype) for one in the_pass.mechanisms)
-        where = self.data, the_pass.stream, self.prng, self.dtype.name, the_pass.rows
-        return DrawTask(mechanisms, *where)
+        settings = self.data, the_pass.stream, self.prng, self.dtype.name, the_pass.rows
+        return DrawTask(mechanisms, *settings)
 
     def _scores_by_chunks(self, own: Any) -> Iterator[list[Outputs]]:
         the_pass = self.the_pass
@@ -185,16 +185,16 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
         for scorer, attack in pairs
         if scorer.statistic.needs_pilot() and not (the_pass.anytime and attack.gives == "decision")
     )
-    scores = draws.scores([[(one, known[one]) for one in wanted] for known in fitted])
+    scores = draws.scores([[(one, states_of[one]) for one in wanted] for states_of in fitted])
     states: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
     layouts: list[list[list[Tree]]] = [[] for _ in the_pass.scorers]
-    for known, pilots in zip(fitted, scores, strict=True):
+    for states_of, pilots in zip(fitted, scores, strict=True):
         scored = dict(zip(wanted, pilots, strict=True))
         for place, scorer in enumerate(the_pass.scorers):
-            states[place].append([known[attack] for attack in scorer.attacks])
+            states[place].append([states_of[attack] for attack in scorer.attacks])
             layouts[place].append(
                 [
-                    _bind(draws, attack, known[attack], scorer.statistic, scored.get(attack))
+                    _bind(draws, attack, states_of[attack], scorer.statistic, scored.get(attack))
                     for attack in scorer.attacks
                 ]
             )

@@ -292,8 +292,8 @@ class AnswerEvents:
             raise CellError(f"{choice.label}: {reason}")
         state: Tree = ()
         if attack.has_fit():
-            given = train if learns(attack) else (train[0][:0], train[1][:0])
-            state = learned_on_host(attack, self.stream, self.prng, target, given)
+            learned_from = train if learns(attack) else (train[0][:0], train[1][:0])
+            state = learned_on_host(attack, self.stream, self.prng, target, learned_from)
         self._try(attack, state, rows)
         if attack.gives == "decision":
             return LearnedAttack(place, attack, state, np.ones(1))

@@ -56,9 +56,9 @@ def black_box_key(choice: Choice[Any]) -> list[Any]:
 def _plugin(choice: Choice[Any]) -> list[Any]:
     cls: type = type(choice.value)
     params = choice.value.params()
-    known = [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
-    where = [choice.environment] if choice.environment else []
-    return [*known, *where, *program_code(choice.value)]
+    identity = [choice.distribution, choice.version, choice.use, params, code_digest(cls)]
+    environment = [choice.environment] if choice.environment else []
+    return [*identity, *environment, *program_code(choice.value)]
 
 
 def program_code(plugin: Any) -> list[str]:

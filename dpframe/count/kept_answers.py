@@ -281,8 +281,8 @@ class AnswerRounds:
                 number = self.sizes.draws(span.start, span.stop)
                 self.sampler.see(dataset, span.start, rows[at : at + number], counted=True)
                 at += number
-        for known, durations in zip(self.durations, kept.durations, strict=True):
-            known.extend(durations)
+        for seconds, durations in zip(self.durations, kept.durations, strict=True):
+            seconds.extend(durations)
         self._widen(kept.sides)
         return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
 
@@ -355,10 +355,10 @@ class KeptChoices:
             case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
                 self._until, self._seconds = until, seconds
 
-    def look(self, fast: bool, most: int) -> int:
-        """Return the answers per dataset that a pair should have after its look, at most `most`."""
+    def look(self, fast: bool, most_answers: int) -> int:
+        """Return the answers per dataset for a look at a pair, at most `most_answers`."""
         if self._taken == len(self._sizes):
-            fits = min(most, LOOK) if fast else 0
+            fits = min(most_answers, LOOK) if fast else 0
             # Powers of two: a program compiled for one size serves all pairs.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
             self._save("looks", len(self._sizes), [*self._sizes])

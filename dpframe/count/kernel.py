@@ -122,9 +122,9 @@ def count_chunks(
         numbers = number * width + jnp.arange(width, dtype=jnp.int32)
         limits = jnp.where(numbers < chunks, span.limit, 0)  # beyond the last chunk count nothing
         nothing = jax.tree.map(jnp.zeros_like, counts)
-        made = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, numbers, limits)
+        chunk_counts = jax.vmap(chunk, in_axes=(None, 0, 0))(nothing, numbers, limits)
         added: tuple[Tree, ...] = jax.tree.map(
-            lambda old, new: old + new.sum(0, dtype=old.dtype), counts, made
+            lambda old, new: old + new.sum(0, dtype=old.dtype), counts, chunk_counts
         )
         return added
 

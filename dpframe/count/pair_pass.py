@@ -56,7 +56,10 @@ class PairPass(TracedPass):
             parts = range(chunks), range(chunks, chunks + cuts)
             fits = [self._fit(s.attacks[0], s.statistic, *parts) for s in the_pass.scorers]
             self.own_layouts = [layout for _, layout in fits]
-            lifted = [trees.map(lambda leaf: np.asarray(leaf)[None, None], fit) for fit in fits]
+            lifted = [
+                trees.map(lambda leaf: np.asarray(leaf)[None, None], leaves_of_fit)
+                for leaves_of_fit in fits
+            ]
             self.states = tuple(state for state, _ in lifted)
             self.layouts = tuple(layout for _, layout in lifted)
             self.attacks = tuple(trace.stack(s.attacks, self.dtype) for s in the_pass.scorers)

@@ -239,8 +239,8 @@ class _Planner:
             plugin_calls.learns(attack)
             if attack.gives not in accepts:
                 taken = f"{cell.estimator.label} takes {in_words(accepts)}"
-                given = f"{cell.attack.label} gives {in_words([attack.gives])}"
-                return _skip(cell, f"{given}, {taken}")
+                gives = f"{cell.attack.label} gives {in_words([attack.gives])}"
+                return _skip(cell, f"{gives}, {taken}")
             if (reason := plugin_calls.mismatch(cell.mechanism.value, attack.gives)) is not None:
                 return _skip(cell, f"{cell.mechanism.label}: {reason}")
             tracer.check_attack(cell, shape)

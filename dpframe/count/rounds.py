@@ -205,8 +205,8 @@ class Rounds:
     @property
     def trials(self) -> tuple[int, int]:
         """Draws in the ended rounds, per dataset, of the variant that has most."""
-        most = max(self.upto)
-        end = self.parts[most - 1].end if most else 0
+        most_rounds = max(self.upto)
+        end = self.parts[most_rounds - 1].end if most_rounds else 0
         return end, end
 
     @property
@@ -219,14 +219,14 @@ class Rounds:
         """Return a cell's counts of each of the first rounds."""
         return [place.own(counts) for counts in self.counts[:upto]]
 
-    def take_stored(self, variant: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
+    def take_stored(self, variant: int, upto: int, by_position: dict[tuple[int, int], Any]) -> None:
         """Take in the stored first rounds of a variant.
 
-        `known` has per scorer and attack the counts of each round, every leaf [2, …].
+        `by_position` has per scorer and attack the counts of each round, every leaf [2, …].
         """
         for number in range(upto):
             self._grow(number)
-            for (scorer, attack), rounds in known.items():
+            for (scorer, attack), rounds in by_position.items():
                 _put(self.counts[number][scorer], (variant, attack), rounds[number])
         self.upto[variant] = upto
 
@@ -378,13 +378,13 @@ def counts_of_leaves(
     sums = call_plugin("counted", statistic.counted, counts)
     wanted = np.asarray(trials, np.int64)
     # Any statistic counts less than 2³¹ in one call, and a call has at least one score.
-    most = (
+    largest = (
         wanted
         if sums is not None
         else np.where(wanted < LARGEST_COUNT >> 31, wanted << 31, LARGEST_COUNT)
     )
     for leaf in arrays:
-        limits = np.broadcast_to(most, leaf.shape[: lead + 1])
+        limits = np.broadcast_to(largest, leaf.shape[: lead + 1])
         if np.any(leaf > limits.reshape(limits.shape + (1,) * (leaf.ndim - lead - 1))):
             raise WrongResultError("more counts than there are scores")
     if sums is not None and call_plugin("counted", lambda: np.any(sums != wanted)):

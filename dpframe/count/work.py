@@ -402,8 +402,8 @@ class TracedPass(PassWork):
 
     def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:
         value, rows = self.the_pass.mechanisms[variant], self.the_pass.rows
-        known = (self.the_pass.stream.group, value)
-        is_known = variant not in (0, self.variants - 1) or known in self.tried
+        check_key = (self.the_pass.stream.group, value)
+        is_known = variant not in (0, self.variants - 1) or check_key in self.tried
         number, others = SLOW_CHUNKS if self.the_pass.slow else CHUNKS
         number, others = (1, 1) if is_known else (number, others)
         x, y = self.draws.of_chunks(EVAL, variant, [(0, range(number)), (1, range(others))])
@@ -415,7 +415,7 @@ class TracedPass(PassWork):
             seen.see(0, 0, 0, x, counted=True)
             seen.see(0, 1, 0, y, counted=True)
             seen.conclude()
-            self.tried.add(known)
+            self.tried.add(check_key)
         return x[:rows], y[:rows]
 
     def examples(self, variant: int) -> Sequence[HostArray]:

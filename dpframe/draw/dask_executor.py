@@ -119,7 +119,7 @@ class DaskExecutor(Executor):
             DeadlinePassed: its time has passed.
             RunCancelled: the run ends.
         """
-        sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
+        sent, unshared = self._packed(task), dataclasses.replace(task, shared=None)
         unable, failed, limit = dict(self._refused), 0, time.monotonic() + ABSENCE_SECONDS
         while True:
             client, future = self.client, None
@@ -129,7 +129,7 @@ class DaskExecutor(Executor):
                 if len(sent.content) > SHARED_ONCE_BYTES:
                     argument = client.submit(work.same, sent, key=f"dpframe-{sent.digest}")
                 future = client.submit(
-                    work.done, argument, rest, pure=False, workers=allowed or None
+                    work.done, argument, unshared, pure=False, workers=allowed or None
                 )
                 return self._waited(future, allowed, task.until)
             except (requests.RunCancelled, requests.DeadlinePassed, CellError):
@@ -137,16 +137,16 @@ class DaskExecutor(Executor):
             except _GoneError:
                 continue
             except UnableError as error:
-                worker, why, always = error.args
-                unable[worker] = why
-                self._refuse(worker, why, always=always)
+                worker, reason, always = error.args
+                unable[worker] = reason
+                self._refuse(worker, reason, always=always)
                 tried = len(unable) - len(self._refused)
                 if tried >= MOST_UNABLE or not self._workers().keys() - unable:
-                    raise RefusedError(f"no worker can do this task: {why}") from None
+                    raise RefusedError(f"no worker can do this task: {reason}") from None
             except (ImportError, AttributeError) as error:
                 if not sent.code:
-                    why = error_message(error)
-                    raise CellError(f"a worker cannot load its task: {why}") from None
+                    reason = error_message(error)
+                    raise CellError(f"a worker cannot load its task: {reason}") from None
                 sent = self._packed(task, as_code=True)
             except Exception as error:  # a broken connection raises errors of any class
                 failed += future is not None and future.status == "error"
@@ -182,12 +182,12 @@ class DaskExecutor(Executor):
 
     def _workers(self) -> dict[str, Any]:
         """Return the scheduler's information on workers, by address; {} if it does not answer."""
-        since, known = self._known
-        if time.monotonic() - since > CACHE_SECONDS or not known:
+        since, workers = self._known
+        if time.monotonic() - since > CACHE_SECONDS or not workers:
             with contextlib.suppress(Exception):  # it may be away
-                known = self.client.scheduler_info(n_workers=-1)["workers"]
-                self._known = time.monotonic(), known
-        return known
+                workers = self.client.scheduler_info(n_workers=-1)["workers"]
+                self._known = time.monotonic(), workers
+        return workers
 
     def _connected(self, timeout: float) -> Any:
         try:
@@ -222,9 +222,9 @@ class DaskExecutor(Executor):
         Workers that join later compare them at their first task.
         """
         differences = self.client.run(work.differences, work.versions(), on_error="return")
-        for worker, why in differences.items():
-            if isinstance(why, str) and why:
-                self._refuse(worker, f"it has {why}", always=True)
+        for worker, difference in differences.items():
+            if isinstance(difference, str) and difference:
+                self._refuse(worker, f"it has {difference}", always=True)
         if self._refused and not self._workers().keys() - self._refused:
             self.client.close(timeout=2)
             raise DpframeError(
@@ -232,12 +232,12 @@ class DaskExecutor(Executor):
                 f"{next(iter(self._refused.values()))}"
             )
 
-    def _refuse(self, worker: str, why: str, *, always: bool) -> None:
+    def _refuse(self, worker: str, reason: str, *, always: bool) -> None:
         """Warn once that a worker cannot do a task, or that it gets none any more."""
-        warning = f"{worker} {'gets no tasks' if always else 'cannot do a task'}: {why}"
+        warning = f"{worker} {'gets no tasks' if always else 'cannot do a task'}: {reason}"
         with self._lock:
             if always:
-                self._refused[worker] = why
+                self._refused[worker] = reason
             if warning in self._warned:
                 return
             self._warned.add(warning)

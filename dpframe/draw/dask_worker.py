@@ -78,8 +78,8 @@ def unpack(sent: Sent) -> Any:
     Raises RefusedError if versions or code differ from those of the run, ImportError or
     AttributeError if a module is missing.
     """
-    if why := differences(sent.versions):
-        raise RefusedError(f"it has {why}")
+    if difference := differences(sent.versions):
+        raise RefusedError(f"it has {difference}")
     value = pickle.loads(sent.content)
     for name, expected in sent.code.items():
         cls = _named(*name.split(":"))

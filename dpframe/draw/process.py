@@ -50,16 +50,16 @@ class WorkerStderr:
 
 def split_messages(output: bytes) -> tuple[list[bytes], bytes]:
     """Split the output of a process into messages and the unfinished last line."""
-    *lines, rest = output.split(b"\n")
-    if len(rest) > LONGEST_LINE:
-        lines, rest = [*lines, rest], b""
+    *lines, unfinished = output.split(b"\n")
+    if len(unfinished) > LONGEST_LINE:
+        lines, unfinished = [*lines, unfinished], b""
     messages: list[bytes] = []
     for line in lines:
         if messages and line[:1] in (b" ", b"\t"):
             messages[-1] += line + b"\n"
         else:
             messages.append(line + b"\n")
-    return messages, rest
+    return messages, unfinished
 
 
 # A worker in another interpreter, which has no dpframe.
@@ -178,13 +178,13 @@ class WorkerProcess:
         """Print the output of the process and of its descendants."""
         assert self._process.stderr is not None
         with self._process.stderr as printed:
-            rest = b""
-            while got := os.read(printed.fileno(), 1 << 16):
-                messages, rest = split_messages(rest + got)
+            unfinished = b""
+            while output := os.read(printed.fileno(), 1 << 16):
+                messages, unfinished = split_messages(unfinished + output)
                 for message in messages:
                     self._stderr.print_once(self.topic, message)
-            if rest:
-                self._stderr.print_once(self.topic, rest)
+            if unfinished:
+                self._stderr.print_once(self.topic, unfinished)
 
     def refused(self, error: NoFrameError) -> WorkerExited:
         """End it because of an invalid answer."""

@@ -320,15 +320,15 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         NoFrameError: it does not answer the request.
         SampleError: it reports an error in place of outputs.
     """
-    header, most = frame.header, left.stop - left.first
-    if header.get("reply") == "done" and not most:
+    header, most_chunks = frame.header, left.stop - left.first
+    if header.get("reply") == "done" and not most_chunks:
         return None
     if header.get("reply") in ("refused", "raised"):
         raise problem(frame, method)
     try:
         chunks, rows = header["chunks"], header["chunks"] * left.rows
         shape, dtype = tuple(header["shape"]), np.dtype(str(header["dtype"]))
-        if header["reply"] != "outputs" or not 1 <= chunks <= most or shape[:1] != (rows,):
+        if header["reply"] != "outputs" or not 1 <= chunks <= most_chunks or shape[:1] != (rows,):
             raise NoFrameError("its answers are not those that were requested")
         outputs: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
         natives = frozenset(one if one is None else tuple(one) for one in header.get("natives", ()))
@@ -338,10 +338,10 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         )
     except (KeyError, TypeError, ValueError):
         raise NoFrameError("its outputs do not have the shape and type that it states") from None
-    answering, known = header.get("answering", False), left.shape
-    if answering != (left.terms is not None) and not (answering and known is None):
+    answering, form = header.get("answering", False), left.shape
+    if answering != (left.terms is not None) and not (answering and form is None):
         raise NoFrameError("its outputs have a different form than before")
-    if known is not None and (shape[1:], dtype.name) != (known.dims, known.dtype.name):
+    if form is not None and (shape[1:], dtype.name) != (form.dims, form.dtype.name):
         raise NoFrameError("its outputs have a different shape or type than before")
     if answering and (len(shape) != 2 or shape[1] < BEFORE or dtype != np.uint64):
         raise NoFrameError("its answers have a different form than requested")

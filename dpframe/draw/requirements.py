@@ -40,15 +40,15 @@ def _owners(packages: frozenset[str]) -> tuple[str, ...]:
     package, no other list of files is read.
     """
     owners = set()
-    rest = set(packages)
+    unowned = set(packages)
     for package in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             one = importlib.metadata.distribution(package)
             if _owns(one, {package}):
                 owners.add(one.metadata["Name"])
-                rest.remove(package)
-    for one in importlib.metadata.distributions() if rest else ():
-        if _owns(one, rest):
+                unowned.remove(package)
+    for one in importlib.metadata.distributions() if unowned else ():
+        if _owns(one, unowned):
             owners.add(one.metadata["Name"])
     return tuple(sorted(owners))
 

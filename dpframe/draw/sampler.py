@@ -87,9 +87,9 @@ class TracedSampler(Sampler):
         if is_away or (self.slow and jax.default_backend() == "cpu"):
             task_size = TaskSize(self.nbytes)
             draw = task_size.timed(self._by_executor if is_away else self._here)
-            most = self.executor.under_way if is_away else available_cores()
+            threads = self.executor.under_way if is_away else available_cores()
             with at_work("sample"):
-                tasks = run_tasks(which, lambda _: task_size.chunks, draw, run_in_daemon, most)
+                tasks = run_tasks(which, lambda _: task_size.chunks, draw, run_in_daemon, threads)
         else:
             tasks = [[self._here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
@@ -157,13 +157,13 @@ class ChunkSizes:
         fits = LARGEST_ROWS if self.widest is None else max(FIRST_ROWS, CHUNK_BYTES // self.widest)
         return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
 
-    def until(self, first: int, draws: int, most: int) -> int:
+    def until(self, first: int, draws: int, most_draws: int) -> int:
         """Return the end of a round that has at least `draws` answers and begins with `first`.
 
         The end is the number of the chunk after the last; it is `first` if no chunk fits.
         """
         stop, rows = first, 0
-        while rows < draws and rows + self.rows_of(stop) <= most:
+        while rows < draws and rows + self.rows_of(stop) <= most_draws:
             rows += self.rows_of(stop)
             stop += 1
         return stop
@@ -245,9 +245,9 @@ class BlackBoxSampler(Sampler):
             return outputs
 
         tasks = [((of, self.sizes.rows_of(s.start)), s) for one in spans for of, s in one]
-        most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
-        with ThreadPoolExecutor(most) as threads:
-            drawn = iter(run_tasks(tasks, size, draw, threads.submit, most))
+        most_workers = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
+        with ThreadPoolExecutor(most_workers) as threads:
+            drawn = iter(run_tasks(tasks, size, draw, threads.submit, most_workers))
         return [self._joined([part for _ in one for part in next(drawn)]) for one in spans]
 
     def check_addresses(self, columns: int | None = None) -> None:
@@ -263,8 +263,8 @@ class BlackBoxSampler(Sampler):
 
         see = partial(self.see, 0, 0, counted=False)
         with self.source.lend(self.load, 2) as workers, self.clock.running():
-            most = self.source.most
-            check_addresses(workers, draw, see, most, seedable=seedable, columns=columns)
+            most_workers = self.source.most
+            check_addresses(workers, draw, see, most_workers, seedable=seedable, columns=columns)
 
     def is_repeated(self, first: HostArray) -> bool:
         """Draw the first chunk of D again, in another worker if there is one, and compare it."""
@@ -279,10 +279,11 @@ class BlackBoxSampler(Sampler):
             self.independence.see(self.variant, dataset, first, rows, counted=counted)
 
     def _request(self, dataset: int, first: int, stop: int) -> Request:
-        where = self.variant, dataset, self.stream, dataset, first, stop, self.sizes.rows_of(first)
+        rows = self.sizes.rows_of(first)
+        address = self.variant, dataset, self.stream, dataset, first, stop, rows
         if isinstance(self.form, Shape):
-            return Request(*where, shape=self.form)
-        return Request(*where, self.form)
+            return Request(*address, shape=self.form)
+        return Request(*address, self.form)
 
     def _outputs(
         self, worker: WorkerLease, request: Request, deadline: float | None

@@ -98,8 +98,8 @@ class SensitivityCheck:
         if not self.gives or not pairs:
             return list(pairs)
         if not self._resolved:
-            given, self._resolved = self.mechanism, True
-            self.mechanism = call_plugin("resolve", lambda: given.resolve(pairs[0]))
+            unresolved, self._resolved = self.mechanism, True
+            self.mechanism = call_plugin("resolve", lambda: unresolved.resolve(pairs[0]))
         factors = []
         on_host = isinstance(self.mechanism, HostMechanism)
         with precision_of(self.run, on_host=on_host), self._asking(pairs) as answer:
@@ -116,8 +116,8 @@ class SensitivityCheck:
             self._rounding = max(self._rounding, checked.factor)
             return
         self._exceeding += 1
-        known = self._worst.get(checked.excess)
-        if known is None or (checked.change and checked.factor > (known.factor or 0)):
+        worst = self._worst.get(checked.excess)
+        if worst is None or (checked.change and checked.factor > (worst.factor or 0)):
             self._worst[checked.excess] = ExcessRecord(
                 kind=checked.excess,
                 pair=pair_record(type(pair).name, pair, None, self._neighbourhood),
@@ -130,11 +130,11 @@ class SensitivityCheck:
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
         """Open a function that asks the query about a dataset of a pair, both by number."""
-        made = [call_plugin("the pair", partial(both_as_made, pair)) for pair in pairs]
+        datasets = [call_plugin("the pair", partial(both_as_made, pair)) for pair in pairs]
         if not isinstance(self.mechanism, HostMechanism):
-            yield lambda number, index: self._traced(made[number][index])
+            yield lambda number, index: self._traced(datasets[number][index])
             return
-        flat = tuple(data for both in made for data in for_black_box(both))
+        flat = tuple(data for both in datasets for data in for_black_box(both))
         with self.source.lend(BlackBoxPayload((self.mechanism,), flat)) as (worker, *_):
 
             def answer(number: int, index: int) -> Queried:
@@ -214,8 +214,8 @@ def sensitivity_of(mechanism: Any, pair: Pair, declared: float | None = None) ->
     """
     sensitivity = getattr(mechanism, "sensitivity", None)
     if callable(sensitivity):
-        given: Callable[[Pair], Any] = sensitivity
-        sensitivity = call_plugin("sensitivity", lambda: given(pair))
+        declared_for: Callable[[Pair], Any] = sensitivity
+        sensitivity = call_plugin("sensitivity", lambda: declared_for(pair))
     if sensitivity is None:
         sensitivity = declared
     if sensitivity is None:

@@ -215,10 +215,10 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
 
     Neither memory nor device may change it, because it is part of the address of every draw.
     """
-    most = CHUNK_ELEMENTS // max(1, math.prod(output_shape))
+    most_rows = CHUNK_ELEMENTS // max(1, math.prod(output_shape))
     if on_host:
-        most = min(most, HOST_ROWS)
-    return 1 << max(0, most.bit_length() - 1)
+        most_rows = min(most_rows, HOST_ROWS)
+    return 1 << max(0, most_rows.bit_length() - 1)
 
 
 def pieces(rows: int, elements: int) -> int:
@@ -367,8 +367,8 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
 
     def like(data: Any) -> HostArray:
         array = np.asarray(data)
-        held = dtype if np.issubdtype(array.dtype, np.floating) else array.dtype
-        return np.broadcast_to(np.zeros((), held), array.shape)
+        element_type = dtype if np.issubdtype(array.dtype, np.floating) else array.dtype
+        return np.broadcast_to(np.zeros((), element_type), array.shape)
 
     return trees.map(like, as_traced(pair.d0, pair.d1)[0])
 

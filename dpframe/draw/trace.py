@@ -235,23 +235,23 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
         return ()
     leaves, dims = unstacked(attack, dtype), (ROWS, *shape.dims)
     outputs = np.zeros(dims, on_device(shape.dtype, dtype))
-    how = leaves.score if attack.portable else partial(jax.eval_shape, leaves.score)
-    scores: Any = call_plugin("score", how, state, outputs)
+    score = leaves.score if attack.portable else partial(jax.eval_shape, leaves.score)
+    scores: Any = call_plugin("score", score, state, outputs)
     check_scores(scores, ROWS, attack.gives)
     return tuple(scores.shape[1:])
 
 
-def _remember(known: dict[Any, Any], key: Any, what: str, find: Callable[[], Any]) -> Any:
-    if key not in known:
+def _remember(remembered: dict[Any, Any], key: Any, what: str, find: Callable[[], Any]) -> Any:
+    if key not in remembered:
         # A placeholder: this thread may be abandoned before it has found the value.
-        known[key] = CellError(f"{what} {UNFINISHED}")
+        remembered[key] = CellError(f"{what} {UNFINISHED}")
         try:
-            known[key] = find()
+            remembered[key] = find()
         except CellError as error:
-            known[key] = error
-    if isinstance(known[key], CellError):
-        raise known[key]
-    return known[key]
+            remembered[key] = error
+    if isinstance(remembered[key], CellError):
+        raise remembered[key]
+    return remembered[key]
 
 
 # Attacks see arrays of numbers unchanged, and answers of any kind through `Attack.see`.

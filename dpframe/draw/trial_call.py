@@ -170,8 +170,10 @@ def check_sides(
     kinds = [set(each.kinds.tolist()) if each.raised.all() else set() for each in answers]
     every = set[int]().union(*kinds)
     if all(kinds) and (len(every) == 1 or not explicit or len(kinds) == 1):
-        where = "on your own table" if len(kinds) == 1 else "on D and D′"
-        raise CellError(only_exceptions(f"all of the first {number} answers", every, words, where))
+        on_which = "on your own table" if len(kinds) == 1 else "on D and D′"
+        raise CellError(
+            only_exceptions(f"all of the first {number} answers", every, words, on_which)
+        )
     for side, own, name in zip(answers, kinds, ("D", "D′"), strict=False):
         if own and not explicit and all(words.get(codes.code_of_slip(kind)) for kind in own):
             first = f"all of the first {len(side.kinds)} answers"
@@ -250,8 +252,8 @@ def only_exceptions(
     """Return the message that all answers were exceptions, and where these were raised."""
     descriptions = []
     for kind in sorted(set(kinds)):
-        known = words.get(kind, "an exception").removeprefix("raises ")
-        descriptions.append(words.get(codes.code_of_trace(kind), known))
+        kind_words = words.get(kind, "an exception").removeprefix("raises ")
+        descriptions.append(words.get(codes.code_of_trace(kind), kind_words))
     more = (
         f", and {len(descriptions) - MOST_DESCRIBED} more"
         if len(descriptions) > MOST_DESCRIBED

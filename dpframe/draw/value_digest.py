@@ -27,8 +27,8 @@ from dpframe.interfaces.plugin_files import CODE
 
 def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
     """Make D and D′ of a pair once, and return them with their digest; raises CellError."""
-    made = call_plugin("the pair", lambda: (pair.d0, pair.d1))
-    return made, call_plugin("the pair", data_digest, made)
+    datasets = call_plugin("the pair", lambda: (pair.d0, pair.d1))
+    return datasets, call_plugin("the pair", data_digest, datasets)
 
 
 def data_digest(data: tuple[Any, Any]) -> str:
@@ -111,8 +111,8 @@ class ValueReader:
             return [type(value), (value._value_,)]
         # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the
         # digest must not depend on what else is imported.
-        known = not isinstance(value, BaseException)
-        reduce = copyreg.dispatch_table.get(type(value)) if known else None
+        has_reducer_table = not isinstance(value, BaseException)
+        reduce = copyreg.dispatch_table.get(type(value)) if has_reducer_table else None
         try:
             parts: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
             if isinstance(parts, str):
@@ -167,9 +167,9 @@ class ValueReader:
         return hasher.digest()
 
 
-def _unknown(value: Any, why: str) -> CellError:
+def _unknown(value: Any, reason: str) -> CellError:
     return CellError(
-        f"D or D′ contains {shown(value)}, which may not be the same each time: {why}; data "
+        f"D or D′ contains {shown(value)}, which may not be the same each time: {reason}; data "
         "are numbers, texts, arrays and combinations of these"
     )
 
@@ -213,16 +213,16 @@ def code_digest(cls: type) -> str:
     Returns:
         Hex digits; if there is no source, they differ between processes.
     """
-    given = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
-    bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in given]
+    standard = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
+    bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in standard]
     parts = dict.fromkeys(_code_of(one) for one in (cls, *bases))
     return _hash(*(part.encode() for part in parts)) if len(parts) > 1 else next(iter(parts))
 
 
 def _code_of(cls: type) -> str:
     top = sys.modules.get(cls.__module__.partition(".")[0])
-    if known := getattr(top, CODE, None):
-        return str(known)  # as it was when it was loaded
+    if loaded_digest := getattr(top, CODE, None):
+        return str(loaded_digest)  # as it was when it was loaded
     try:
         if top is None or cls.__module__ == "__main__":
             with PARSING:

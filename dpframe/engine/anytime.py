@@ -211,8 +211,8 @@ class AnytimePass:
         """Hand all complete rounds to the store."""
         for cell, place in self.the_pass.cells:
             upto = self.rounds.upto[place.variant]
-            known = zip(self.rounds.of(place, upto), self.rounds.parts, strict=False)
-            full = [trees.leaves(counts) for counts, part in known if part.full]
+            own_rounds = zip(self.rounds.of(place, upto), self.rounds.parts, strict=False)
+            full = [trees.leaves(counts) for counts, part in own_rounds if part.full]
             own = [[leaf.tolist() for leaf in leaves] for leaves in full]
             if own:
                 saved = Saved((len(own), len(own)), own)
@@ -224,16 +224,16 @@ class AnytimePass:
             self.store.forget(self.the_pass.stream, key)
 
     def _load(self) -> None:
-        known: dict[int, list[list[Any]]] = {}
+        by_variant: dict[int, list[list[Any]]] = {}
         upto: dict[int, int] = {}
         for cell, place in self.the_pass.cells:
             stored = self.store.load(self.the_pass.stream, self.keys[cell.id])
             stored_rounds = [] if stored is None else self._usable(stored.leaves, place)
-            known.setdefault(place.variant, []).append([place, stored_rounds])
+            by_variant.setdefault(place.variant, []).append([place, stored_rounds])
             upto[place.variant] = min(
                 upto.get(place.variant, len(stored_rounds)), len(stored_rounds)
             )
-        for variant, cells in known.items():
+        for variant, cells in by_variant.items():
             self.rounds.take_stored(
                 variant,
                 upto[variant],

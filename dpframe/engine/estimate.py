@@ -199,9 +199,9 @@ def slack(
     names = [name for name in SlackRecord.model_fields if name != "limit"]
     before = claimed
     for name, value in zip(names, (exact, limit, *bounds, lower), strict=True):
-        known = math.isfinite(value)
-        parts[name] = before - value if known else None
-        before = value if known else before
+        is_finite = math.isfinite(value)
+        parts[name] = before - value if is_finite else None
+        before = value if is_finite else before
     return SlackRecord(**parts)
 
 

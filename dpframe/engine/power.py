@@ -248,10 +248,10 @@ def power(question: PowerQuestion, loss: float) -> float:
     step = 2 ** math.floor(math.log2(max(1.0, deviation / 2)))
     grid = [min(k, n) for k in range(low // step * step, high + step, step)]
     known_at = [k for pair in itertools.pairwise(grid) for k in nodes(*pair)] + grid[-1:]
-    every = np.arange(low, high + 1)
-    most = np.rint(np.interp(every, known_at, list(map(edge, known_at))))
-    mass = np.diff(special.bdtr(every, n, rate), prepend=0.0)
-    reached = np.where(most >= 0, special.bdtr(np.maximum(most, 0), n, rate), 0.0)
+    false_positives = np.arange(low, high + 1)
+    edges = np.rint(np.interp(false_positives, known_at, list(map(edge, known_at))))
+    mass = np.diff(special.bdtr(false_positives, n, rate), prepend=0.0)
+    reached = np.where(edges >= 0, special.bdtr(np.maximum(edges, 0), n, rate), 0.0)
     return float(mass @ reached)
 
 

@@ -100,9 +100,9 @@ def memory_of(plan: Plan, threads: int) -> dict[str, int]:
         for cell, place in the_pass.cells
     ]
     count, label = max(counted, default=(0, ""))
-    most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
+    up_to = f", up to {count:,} counts each (estimator {label!r})" if count else ""
     results = sum(CELL_BYTES + COUNT_BYTES * number for number, _ in counted)
-    cells = f"results of {len(plan.audit.cells):,} cells{most}"
+    cells = f"results of {len(plan.audit.cells):,} cells{up_to}"
     return {"dpframe itself, with JAX": BASE_BYTES, **largest, cells: results}
 
 
@@ -141,8 +141,10 @@ def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
     try:
         with at_work("the statistic"):
             layout = ideal_layout(statistic, the_pass.shape.dims)
-            how = statistic.zero if statistic.portable else partial(jax.eval_shape, statistic.zero)
-            zero = how(layout)
+            zero_of = (
+                statistic.zero if statistic.portable else partial(jax.eval_shape, statistic.zero)
+            )
+            zero = zero_of(layout)
         return sum(math.prod(leaf.shape) for leaf in trees.leaves(zero))
     except MemoryError as error:
         needs = [(f"counts of {_estimator(cell)}", 0)]

@@ -100,8 +100,8 @@ def run(
             source = RemoteBlackBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads, store = threads or executor.under_way, store or checkpoint.Store()
-        given = plan, progress, store, threads, ledger, source, executor
-        runner = Runner(*given, timings=timings)
+        settings = plan, progress, store, threads, ledger, source, executor
+        runner = Runner(*settings, timings=timings)
         runner.run_all(plan.passes)
         if plan.searches:
             runner.search(plan.searches)
@@ -221,15 +221,15 @@ class Runner:
 
     def work_on(self, the_pass: Pass) -> PassWork:
         """Return the work on a pass, not prepared yet."""
-        given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
+        settings = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: PassWork
         if the_pass.on_host:
             from dpframe.count.black_box_pass import BlackBoxPass
 
-            work = BlackBoxPass(*given)
+            work = BlackBoxPass(*settings)
             work.source = self.source
         else:
-            work = TracedPass(*given)
+            work = TracedPass(*settings)
             work.executor, work.segment_scale = self.executor, self.segment_scale
         work.cancelled = self.cancelled
         if the_pass.anytime:
@@ -345,9 +345,9 @@ class Runner:
                 self.draws, self.label = self.draws + draws, cell.mechanism.label
             self.schedule.wake()
 
-        def look(cell: Cell, question: str, rounds: Any, known: Looks | None) -> Looks:
+        def look(cell: Cell, question: str, rounds: Any, before: Looks | None) -> Looks:
             with shared:
-                return self._look_of(cell, question, rounds, known)
+                return self._look_of(cell, question, rounds, before)
 
         works = []
         for cell in cells:
@@ -356,16 +356,16 @@ class Runner:
             except CellError as error:
                 self.results[cell.id] = cell_record(cell, reason=str(error))
                 continue
-            given = self.plan, self.plan.audit.run, self.store, self.source, self.executor
+            settings = self.plan, self.plan.audit.run, self.store, self.source, self.executor
             calls = partial(look, cell, question), at_once, partial(drew, cell)
-            works.append(SearchWork(cell, Settings(*given, question, *calls)))
+            works.append(SearchWork(cell, Settings(*settings, question, *calls)))
         try:
             self._serve(works)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_of(
-        self, cell: Cell, about: str, rounds: Sequence[HostArray], known: Looks | None = None
+        self, cell: Cell, about: str, rounds: Sequence[HostArray], before: Looks | None = None
     ) -> Looks:
         """Number the look of a search at its draws.
 
@@ -374,31 +374,31 @@ class Runner:
         so every search of them is a new look. With a seed, a search is a new look if its counts
         differ from those of the earlier ones.
 
-        `about` is the digest of its question, `rounds` has the counts of each round, and `known` is
-        the look before anything was drawn.
+        `about` is the digest of its question, `rounds` has the counts of each round, and `before`
+        is the look before anything was drawn.
         """
         assert cell.search is not None
         mechanism = cell.search.mechanism
         group = digest(["search", mechanism.distribution, mechanism.use])
         seeded = getattr(mechanism.value, "seedable", True)
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
-        if known is not None and not seeded:
-            return known
+        if before is not None and not seeded:
+            return before
         about = about if seeded else digest([about, secrets.token_hex(16)])
         trials = cell.trials, cell.trials
         return self.ledger.look(Question(stream[:3], about, trials, rounds_in(rounds)), stream[:3])
 
     def check_sensitivities(self) -> None:
         """Check the sensitivities of queries on fixed pairs, without a draw."""
-        known: dict[Any, ExactRecord | str | None] = {}
+        by_pair: dict[Any, ExactRecord | str | None] = {}
         for cell in self.plan.audit.cells:
             result = self.results.get(cell.id)
             mechanism, pair = cell.mechanism.value, cell.pair.value
             if result is None or cell.search is not None or not mechanism.has_query():
                 continue
-            if (mechanism, pair) not in known:
-                known[mechanism, pair] = self._sensitivity(mechanism, pair)
-            exact = known[mechanism, pair]
+            if (mechanism, pair) not in by_pair:
+                by_pair[mechanism, pair] = self._sensitivity(mechanism, pair)
+            exact = by_pair[mechanism, pair]
             if not isinstance(exact, str):
                 self.results[cell.id] = result.model_copy(update={"exact": exact})
             elif result.reason is None:

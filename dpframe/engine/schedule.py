@@ -214,8 +214,8 @@ class Schedule:
                 for work in [work for work in self._open if work.overdue()]:
                     stuck = [thread for thread, own in self._doing.items() if own is work]
                     hooks = {doing(thread.ident) for thread in stuck} - {None}
-                    why = [f"{hook} did not return" for hook in sorted(map(str, hooks))]
-                    self._close(work, GaveUpError("; ".join([NOTHING_COUNTED, *why])))
+                    stuck_hooks = [f"{hook} did not return" for hook in sorted(map(str, hooks))]
+                    self._close(work, GaveUpError("; ".join([NOTHING_COUNTED, *stuck_hooks])))
                     for thread in stuck:
                         del self._doing[thread]
                         self._threads.append(self._thread(only_host=work.on_host))
@@ -252,8 +252,8 @@ class Schedule:
             del self._ready[work]
         return unit
 
-    def _give_out(self, work: Work, made: Iterable[Unit]) -> None:
-        units = _Units(made)
+    def _give_out(self, work: Work, left: Iterable[Unit]) -> None:
+        units = _Units(left)
         with self._change:
             if work in self._open:  # else it was given up
                 if units:

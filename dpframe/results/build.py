@@ -70,13 +70,13 @@ def cell_record(
     claimed = true = None
     try:
         claimed = call_plugin("claim", claim_record, cell.claim, cell.delta)
-        if (known := call_plugin("truth", claim_record, truth, cell.delta)) is not None:
-            same = claimed is not None and claimed.tradeoff == known.tradeoff
+        if (truth_fields := call_plugin("truth", claim_record, truth, cell.delta)) is not None:
+            same = claimed is not None and claimed.tradeoff == truth_fields.tradeoff
             true = model.TruthRecord(
-                kind=known.kind,
-                epsilon=known.epsilon,
-                tradeoff=None if same else known.tradeoff,
-                profile=None if same else known.profile,
+                kind=truth_fields.kind,
+                epsilon=truth_fields.epsilon,
+                tradeoff=None if same else truth_fields.tradeoff,
+                profile=None if same else truth_fields.profile,
             )
     except CellError as error:
         claimed = true = estimate = extreme = None
@@ -269,9 +269,9 @@ def curve_points(claim: Claim) -> list[list[float]]:
 
 def profile_points(claim: Claim) -> list[list[float]]:
     """Return points (ε, δ) of the claimed profile from ε = 0: evenly placed, and at rare δ."""
-    known = [e for delta in RARE_DELTAS if np.isfinite(e := claim.epsilon_at(delta))]
-    even = np.linspace(0.0, max(known, default=0.0), 17).tolist()
-    return [[e, float(claim.delta_at(e))] for e in sorted({*even, *map(float, known)})]
+    rare_epsilons = [e for delta in RARE_DELTAS if np.isfinite(e := claim.epsilon_at(delta))]
+    even = np.linspace(0.0, max(rare_epsilons, default=0.0), 17).tolist()
+    return [[e, float(claim.delta_at(e))] for e in sorted({*even, *map(float, rare_epsilons)})]
 
 
 def skip_record(skip: Skip) -> model.SkipRecord:

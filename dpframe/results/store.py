@@ -174,9 +174,9 @@ def _first_problem(error: ValidationError) -> str:
     place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
     place = escape(place.lstrip("."))
-    given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
+    actual = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
     message = first["msg"][:1].lower() + first["msg"][1:]
-    return f"not a complete record: {place or 'the record'}: {message}{given}{more}"
+    return f"not a complete record: {place or 'the record'}: {message}{actual}{more}"
 
 
 def subject(
@@ -237,16 +237,16 @@ def _disagreements(record: Record) -> Iterator[str]:
     for cell, expected in zip(record.cells, judged_again, strict=True):
         name = shown(cell.id)
         if cell.verdict != expected.verdict:
-            given = f"its verdict is {cell.verdict}, but its numbers give {expected.verdict}"
-            yield f"cell {name}: {given}"
+            statement = f"its verdict is {cell.verdict}, but its numbers give {expected.verdict}"
+            yield f"cell {name}: {statement}"
         if not _close(cell.p_adjusted, expected.p_adjusted):
             yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {expected.p_adjusted}"
         if same_words and cell.reason != expected.reason:
             yield f"cell {name}: its reason does not match its numbers: {expected.reason}"
     for name, value in totals(record.cells).items():
         if getattr(record.summary, name) != value:
-            given = getattr(record.summary, name)
-            yield f"summary.{name} is {given}, but its cells add up to {value}"
+            statement = getattr(record.summary, name)
+            yield f"summary.{name} is {statement}, but its cells add up to {value}"
     tested = sum(map(_is_tested, record.cells))
     if not tested <= record.summary.m <= tested + record.summary.failed:
         yield f"summary.m is {record.summary.m}, but its cells give {tested}"

@@ -85,6 +85,6 @@ def digest_of(contents: dict[str, Any]) -> str:
     It detects accidents and careless edits. It does not detect forgery, because anyone can compute
     it.
     """
-    rest = {key: value for key, value in contents.items() if key != "digest"}
-    written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    content = {key: value for key, value in contents.items() if key != "digest"}
+    written = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(written.encode()).hexdigest()

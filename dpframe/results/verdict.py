@@ -191,17 +191,17 @@ def covered(cell: CellRecord) -> str:
         return ""
     parts = [ended(cell)]
     if cell.claim is not None and cell.verdict != VIOLATED:
-        most, median = coverage.detectable, coverage.detectable_median
+        on_largest, on_median = coverage.detectable, coverage.detectable_median
         at = "" if coverage.drawn == 1 else " on the pair with most draws"
-        if most is None:
+        if on_largest is None:
             loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
         else:
             loss = (
-                f"a loss of {_rounded_up(most)} or more (randomised response) would have been "
-                f"found with probability {coverage.probability:g}{at}"
+                f"a loss of {_rounded_up(on_largest)} or more (randomised response) would have "
+                f"been found with probability {coverage.probability:g}{at}"
             )
-        if at and most != median:
-            loss += ", none" if median is None else f", one of {_rounded_up(median)}"
+        if at and on_largest != on_median:
+            loss += ", none" if on_median is None else f", one of {_rounded_up(on_median)}"
             loss += " on a median pair"
         parts.append(loss)
     if coverage.untried:

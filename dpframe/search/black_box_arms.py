@@ -69,8 +69,8 @@ class BlackBoxArm(arms.Arm):
     ) -> None:
         super().__init__(proposed, draws.stream.group)
         self._draws, self._events, self._room = draws, events, room
-        most = max(WARM_UP, 2 * draws.sizes.rows_of(0))
-        self._chunks, self._first = 0, draws.sizes.until(0, WARM_UP, most)
+        most_first = max(WARM_UP, 2 * draws.sizes.rows_of(0))
+        self._chunks, self._first = 0, draws.sizes.until(0, WARM_UP, most_first)
         self._kept: tuple[HostArray, HostArray] | None = None
         self._fresh: tuple[HostArray, HostArray] | None = None
         self._learned = 0  # answers that were kept when attacks last learned
@@ -187,8 +187,8 @@ def _text(row: HostArray, words: Mapping[int, str]) -> str:
     """Write one answer, shape [3 + width]."""
     answer = Answers(row[None])
     code = answer.kinds if answer.raised[0] else answer.values
-    if (known := words.get(int(code[0]))) is not None:
-        return in_short(np.zeros(1), {0.0: known})
+    if (description := words.get(int(code[0]))) is not None:
+        return in_short(np.zeros(1), {0.0: description})
     # A text in an answer is marked by half of its code.
     texts = {float(code >> 32): text for code, text in words.items()}
     return in_short(answer.numbers[0][~answer.absent[0]], texts)
@@ -204,8 +204,8 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     have lost it. `error` is the probability with which a true claim may be refuted. None if no
     number of draws is enough.
     """
-    every = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    points = tuple(point for point in every if point.epsilon <= LOSS_LIMIT)
+    telling_points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    points = tuple(point for point in telling_points if point.epsilon <= LOSS_LIMIT)
     before, wealth = WARM_UP, np.zeros(WAYS)
     while before < MOST_NEEDED:
         fresh = before if before < GROWS_FROM else int(GROWTH * before)

@@ -40,7 +40,7 @@ Round = tuple[int, int, int]
 def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
     """Return the coverage of a search that has bet."""
     arms = sorted(search.arms, key=lambda arm: arm.trials)
-    most, median = arms[-1], arms[(len(arms) - 1) // 2]
+    most_drawn, median_drawn = arms[-1], arms[(len(arms) - 1) // 2]
     limits = {"trials": search.cell.trials, "seconds": search.settings.run.seconds}
     limit = limits.get(search.ended_by)
     tried, untried = _features(search)
@@ -51,10 +51,12 @@ def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
         drawn=len(arms),
         raised=len(search.proposals.raised),
         lost=len(search.proposals.lost) - (search.ended_by == "lost"),
-        draws=[arms[0].trials, median.trials, most.trials],
+        draws=[arms[0].trials, median_drawn.trials, most_drawn.trials],
         probability=PROBABILITY,
-        detectable=None if outcome.refuted else _detectable_loss(search, outcome, most),
-        detectable_median=None if outcome.refuted else _detectable_loss(search, outcome, median),
+        detectable=None if outcome.refuted else _detectable_loss(search, outcome, most_drawn),
+        detectable_median=None
+        if outcome.refuted
+        else _detectable_loss(search, outcome, median_drawn),
         tried=tried,
         untried=untried,
     )
@@ -67,15 +69,15 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
     for pair in {arm.pair: None for arm in search.arms}:
         features = call_plugin("features", functools.partial(neighbourhood.features, pair))
         tried.update(_texts("features", features))
-    every = _texts("all_features", call_plugin("all_features", neighbourhood.all_features))
+    all_features = _texts("all_features", call_plugin("all_features", neighbourhood.all_features))
     listed = [one for one in search.search.parameters if one.ends is None]
     for one in listed:
-        every.update({_named_value(one.key, value): None for value in one.values})
+        all_features.update({_named_value(one.key, value): None for value in one.values})
     for arm in search.arms:
         own = dict(arm.setting)
         for one in listed:
             tried[_named_value(one.key, own.get(one.key) or _unvaried(arm, one.key))] = None
-    return list(tried), [one for one in every if one not in tried]
+    return list(tried), [one for one in all_features if one not in tried]
 
 
 def _texts(name: str, texts: Any) -> dict[str, None]:
@@ -149,7 +151,11 @@ def earned(
     """
     rng, usable = np.random.default_rng(1), [p for p in points if p.epsilon <= LOSS_LIMIT]
     ends = sorted(
-        {at for drawn, known, fresh in rounds for at in (drawn - known, drawn, drawn + fresh)}
+        {
+            at
+            for drawn, estimating, fresh in rounds
+            for at in (drawn - estimating, drawn, drawn + fresh)
+        }
     )
     sizes = np.diff(ends, prepend=0)
     shape = len(rate), audits, 2
@@ -157,25 +163,26 @@ def earned(
     until = dict(zip(ends, errors.reshape(len(ends), -1, 2), strict=True))
     own = np.zeros((WAYS, len(rate) * audits))
     best = np.full(own.shape[1], -np.inf)
-    for drawn, known, fresh in rounds:
-        before = until[drawn] - until[drawn - known]
+    for drawn, estimating, fresh in rounds:
+        before = until[drawn] - until[drawn - estimating]
         now = until[drawn + fresh] - until[drawn]
-        own += _paid(usable, before, known, now, fresh, least)
+        own += _paid(usable, before, estimating, now, fresh, least)
         best = np.maximum(best, wealth(own))
     return best.reshape(len(rate), audits)
 
 
 def _paid(
-    points: Sequence[Point], before: Ints, known: int, now: Ints, fresh: int, least: float
+    points: Sequence[Point], before: Ints, estimating: int, now: Ints, fresh: int, least: float
 ) -> Floats:
     """Return `wealth.paid` for many audits with two outputs, shape [ways, audits].
 
-    `before` and `now` are errors on D and on D′, shape [audits, 2], of `known` and `fresh` draws.
+    `before` and `now` are errors on D and on D′, shape [audits, 2], of `estimating` and `fresh`
+    draws.
     """
     epsilon, delta = np.array(points, np.float64).T
     slope = np.exp(epsilon)
-    sides = [_above(errors, trials) for errors, trials in ((before, known), (now, fresh))]
-    guess = (sides[0] + 0.5) / (known + 1)
+    sides = [_above(errors, trials) for errors, trials in ((before, estimating), (now, fresh))]
+    guess = (sides[0] + 0.5) / (estimating + 1)
     q, p = guess[..., 0, None], guess[..., 1, None]
     z = (p - slope * q - delta) / np.sqrt(slope**2 * q * (1 - q) + p * (1 - p))
     flat = z.reshape(len(z), -1)
@@ -186,12 +193,12 @@ def _paid(
     by_event = betting.earned(sides[1][each, event], fresh, bet, slope[point], delta[point])
     by_output = by_event
     if len(points) == 1:
-        counts = _outputs(before, known)
+        counts = _outputs(before, estimating)
         share = (counts[:, 0] + 0.5) / (counts.sum(axis=1) + 1)
-        supposed = Supposed(share, counts.sum(axis=1) / (2 * known))
+        supposed = Supposed(share, counts.sum(axis=1) / (2 * estimating))
         weights = bets_against_each(supposed, slope, delta)[0][..., 0, :]
         by_output = np.einsum("wsag,asg->wa", weights, _outputs(now, fresh))
-    is_bet = bet.z * math.sqrt(known) > least
+    is_bet = bet.z * math.sqrt(estimating) > least
     return np.where(is_bet, np.concatenate([by_event, by_output]), 0.0)
 
 

@@ -185,8 +185,8 @@ class Proposals:
         self._tried_own_data = True
         own = call_plugin("own_data", lambda: list(self._neighbourhood.own_data()))
         if own and isinstance(arm.mechanism, HostMechanism):
-            where = self.cell, self.settings.source, self.clock.deadline()
-            trial_call.try_own_data(arm.mechanism, own, *where)
+            settings = self.cell, self.settings.source, self.clock.deadline()
+            trial_call.try_own_data(arm.mechanism, own, *settings)
 
     def _note_crash(self, error: SampleError) -> int:
         """Leave out a pair at which the black box crashed; raise if it has answered at no other."""
@@ -234,17 +234,17 @@ class ArmMaker:
             CellError: the pair, or the mechanism resolved for it, cannot be used.
         """
         try:
-            given = varied(self.search.mechanism.value, setting)
+            unresolved = varied(self.search.mechanism.value, setting)
         except ValueError:  # parameters that do not go together
             return None
-        problem_of = unusable if isinstance(given, HostMechanism) else untraceable
+        problem_of = unusable if isinstance(unresolved, HostMechanism) else untraceable
         if (problem := call_plugin("the pair", lambda: problem_of(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
         if call_plugin("the pair", lambda: equal(pair)):
             return None
-        mechanism: Any = call_plugin("resolve", lambda: given.resolve(pair))
+        mechanism: Any = call_plugin("resolve", lambda: unresolved.resolve(pair))
         claim = call_plugin("claim", lambda: mechanism.claim(pair))
-        if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
+        if not isinstance(mechanism, type(unresolved)) or not isinstance(claim, Claim | None):
             raise CellError("resolve or claim gave something different for a proposed pair")
         if (other := other_relation(claim, str(pair.adjacency))) is not None:
             raise CellError(other)

@@ -192,9 +192,9 @@ class SearchRun:
         if not self._ends_when_decided:
             numbers = [number for number, arm in enumerate(self.arms) if arm in active]
             bounds = {number: self.wealth.bound(self.error, number) for number in numbers}
-            most = max(numbers, key=lambda number: bounds[number])
-            if bounds[most] > 0:
-                return self.arms[most]
+            best_bounded = max(numbers, key=lambda number: bounds[number])
+            if bounds[best_bounded] > 0:
+                return self.arms[best_bounded]
         best = max(active, key=lambda arm: arm.earned)
         return best if best.earned > 0 else max(active, key=self._effect)
 
@@ -445,8 +445,8 @@ class SearchRun:
 
     def _bet(self, arm: Arm, draws: int) -> None:
         before, fresh = self._draw_round(arm, draws)
-        where = arm.scale, self.drawn, self.arms.index(arm), arm.least_z
-        arm.earned += self.wealth.bet(before, fresh, arm.points, *where)
+        position = arm.scale, self.drawn, self.arms.index(arm), arm.least_z
+        arm.earned += self.wealth.bet(before, fresh, arm.points, *position)
         self._rounds.append(fresh.above)
         arm.add_round(fresh)
 

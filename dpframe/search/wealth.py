@@ -175,10 +175,10 @@ class PairWealth:
 
         Half of the error is for bets on events, and half for those on the whole output.
         """
-        held, least = self.first_held(error / 2), 0.0
+        first_held, least = self.first_held(error / 2), 0.0
         if (opened := self._betting()) and delta < 1:
             least = bound(history(self.rounds), delta, error / 2, opened, resolution) / self.scale
-        return max(least, float(GRID[max(0, held - 1)]))
+        return max(least, float(GRID[max(0, first_held - 1)]))
 
     def profile(self, delta: float, error: float, near: float, resolution: float) -> Profile:
         """Bound the pair's δ(ε) from below by bets on the whole output; `near` is its bound."""
@@ -192,8 +192,8 @@ class PairWealth:
 
     def first_held(self, error: float) -> int:
         """Return the index of the smallest loss of the grid that bets on events do not refute."""
-        held = np.flatnonzero(self.best < -math.log(error))
-        return int(held[0]) if len(held) else len(GRID)
+        unrefuted = np.flatnonzero(self.best < -math.log(error))
+        return int(unrefuted[0]) if len(unrefuted) else len(GRID)
 
 
 class Wealth:
@@ -370,9 +370,9 @@ class Wealth:
         about = len(self.history), error
         if self._opened[0] != about:
             left = [number for number in self._pairs if number not in self._aside]
-            held = max((self._pairs[number].first_held(error / 2) for number in left), default=0)
-            most = max((self.bound(error, number) for number in left), default=0.0)
-            self._opened = about, max(OPEN * most, float(GRID[min(len(GRID) - 1, held)]))
+            place = max((self._pairs[number].first_held(error / 2) for number in left), default=0)
+            bound = max((self.bound(error, number) for number in left), default=0.0)
+            self._opened = (about, max(OPEN * bound, float(GRID[min(len(GRID) - 1, place)])))
         return self._opened[1]
 
     def bet_against_claim(
@@ -399,11 +399,11 @@ class Wealth:
                 own.open(name, self._part * _share(order.index(number)))
         losses = GRID * scale
         shown, sure = least_losses(before, self.delta, self.resolution)
-        most = min(np.max(shown, initial=-np.inf), LOSS_LIMIT)
-        if most > 0 and before.trials:
+        largest_shown = min(np.max(shown, initial=-np.inf), LOSS_LIMIT)
+        if largest_shown > 0 and before.trials:
             # Without the standard errors the luckiest event would choose the attack.
             own.rounds.append(on_output(before, fresh, int(np.argmax(sure))))
-        possible = (losses <= most) & (self.delta < 1)
+        possible = (losses <= largest_shown) & (self.delta < 1)
         # A refuted loss stays refuted, whatever later rounds would bet against it.
         at = np.flatnonzero(possible & (own.best < RUINED))
         if not len(at):

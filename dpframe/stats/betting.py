@@ -40,9 +40,9 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
         (q₀, p₀), the minimiser of KL(p‖p₀) + KL(q‖q₀) on the line.
     """
     q, p, slope, delta = np.broadcast_arrays(q, p, slope, delta)
-    most = (1 - delta) / slope
+    largest_q = (1 - delta) / slope
     # Nearer to the line in both coordinates: q₀ lies between q and where p meets the line.
-    ends = np.minimum(q, most), np.minimum(np.maximum((p - delta) / slope, 0), most)
+    ends = np.minimum(q, largest_q), np.minimum(np.maximum((p - delta) / slope, 0), largest_q)
     low, high = np.minimum(*ends), np.maximum(*ends)
     # Exact where δ = 0, which leaves a quadratic equation.
     b = slope + 1 + slope * q + p

@@ -37,9 +37,9 @@ def clopper_pearson_upper(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    every = _broadcast(successes, trials, error)
-    inside = every[0] < every[1]
-    k, n, a = _where(inside, every)
+    columns = _broadcast(successes, trials, error)
+    inside = columns[0] < columns[1]
+    k, n, a = _where(inside, columns)
     # The complemented form keeps its accuracy for errors near 0, where 1 - error would be 1.
     limit = special.betainccinv(k + 1, n - k, a)
 
@@ -64,9 +64,9 @@ def clopper_pearson_lower(
         trials: n ≥ 1.
         error: one-sided error, in (0, 1]; all three broadcast.
     """
-    every = _broadcast(successes, trials, error)
-    inside = every[0] > 0
-    k, n, a = _where(inside, every)
+    columns = _broadcast(successes, trials, error)
+    inside = columns[0] > 0
+    k, n, a = _where(inside, columns)
     limit = special.betaincinv(k, n - k + 1, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
@@ -81,10 +81,10 @@ def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
     return tuple(array if array.shape == shape else array + np.zeros(shape) for array in arrays)
 
 
-def _where(inside: Bools, every: tuple[Floats, ...]) -> tuple[Floats, ...]:
+def _where(inside: Bools, columns: tuple[Floats, ...]) -> tuple[Floats, ...]:
     """Select the entries inside, flat."""
     everything = inside.all()
-    return tuple(array.ravel() if everything else array[inside] for array in every)
+    return tuple(array.ravel() if everything else array[inside] for array in columns)
 
 
 def _filled(inside: Bools, limits: Floats, otherwise: float) -> Floats:

@@ -43,15 +43,15 @@ def beta_integral(
         kinks: values of X, or of 1 − X, where g is not smooth.
     """
     edges = np.linspace(-REACH, REACH, PANELS + 1)
-    x, rest, weights = _panels(a, b)
-    sums = (function(x, rest) * weights).reshape(PANELS, NODES).sum(axis=1)
+    x, complement, weights = _panels(a, b)
+    sums = (function(x, complement) * weights).reshape(PANELS, NODES).sum(axis=1)
     places = np.concatenate([_normal_score(kinks, a, b), -_normal_score(kinks, b, a)])
     panels = np.searchsorted(edges, places) - 1
     for panel in {int(p) for p in panels if 0 <= p < PANELS}:
         inside = places[panels == panel]
         ends = np.unique([edges[panel], *inside, edges[panel + 1]])
-        x, rest, weights = _nodes(ends, a, b)
-        sums[panel] = function(x, rest) @ weights
+        x, complement, weights = _nodes(ends, a, b)
+        sums[panel] = function(x, complement) @ weights
     return float(sums.sum())
 
 
@@ -72,12 +72,12 @@ def _nodes(ends: Floats, a: float, b: float) -> tuple[Floats, Floats, Floats]:
     z = ((ends[:-1, None] + half) + half * UNIT_NODES).ravel()
     weights = (half * UNIT_WEIGHTS).ravel() * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     tail, left = special.ndtr(-np.abs(z)), z < 0
-    x, rest = np.empty_like(z), np.empty_like(z)
+    x, complement = np.empty_like(z), np.empty_like(z)
     x[left] = special.betaincinv(a, b, tail[left])
-    rest[left] = special.betainccinv(b, a, tail[left])
+    complement[left] = special.betainccinv(b, a, tail[left])
     x[~left] = special.betainccinv(a, b, tail[~left])
-    rest[~left] = special.betaincinv(b, a, tail[~left])
-    return x, rest, weights
+    complement[~left] = special.betaincinv(b, a, tail[~left])
+    return x, complement, weights
 
 
 TOLERANCE = 1e-9  # of a limit, relative to 1 + the limit

@@ -181,11 +181,11 @@ def common_deviation(sigma_p: float, sigma_q: float) -> float:
     (2/(σ_P^{−3} + σ_Q^{−3}))^{1/3}, between the smaller one and 1.26 times it. A distribution
     without spread is left out; 0 if neither has one.
     """
-    known = [sigma for sigma in (sigma_p, sigma_q) if sigma > SMALLEST]
-    if not known:
+    sigmas = [sigma for sigma in (sigma_p, sigma_q) if sigma > SMALLEST]
+    if not sigmas:
         return 0.0
-    least = min(known)
-    return least * float(np.cbrt(len(known) / sum((least / sigma) ** 3 for sigma in known)))
+    least = min(sigmas)
+    return least * float(np.cbrt(len(sigmas) / sum((least / sigma) ** 3 for sigma in sigmas)))
 
 
 ROOT_8 = math.sqrt(8)

@@ -27,10 +27,10 @@ CERTAIN = 0.0  # the logarithm of 1
 
 def halves(values: Floats) -> Bools:
     """Mark values above, or not below, the median: the set nearer to half of them; NaN is low."""
-    known = values[~np.isnan(values)]
-    if not known.size:
+    numbers = values[~np.isnan(values)]
+    if not numbers.size:
         return np.zeros(values.shape, bool)
-    median = np.sort(known, axis=None)[known.size // 2]
+    median = np.sort(numbers, axis=None)[numbers.size // 2]
     above, at_least = values > median, values >= median
     return min(above, at_least, key=lambda high: abs(2 * int(high.sum()) - high.size))
 
@@ -97,8 +97,8 @@ def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
     while len(n) > 1:
         before = np.cumsum(n) - n
         rate = ((np.cumsum(h, axis=0) - h + 0.5) / (before + 1)[:, None])[..., None]
-        some = np.where(before > 0, 1.0, 0.0)[:, None, None]  # nothing precedes the first block
-        a, b = (some * CONCENTRATIONS * part + (1 - some) / 2 for part in (rate, 1 - rate))
+        has_past = np.where(before > 0, 1.0, 0.0)[:, None, None]  # nothing precedes the first block
+        a, b = (has_past * CONCENTRATIONS * part + (1 - has_past) / 2 for part in (rate, 1 - rate))
         others = n[:, None, None] - h[..., None]
         likely = (betaln(h[..., None] + a, others + b) - betaln(a, b)).sum(axis=0)
         pay.append((likely + orders).ravel())
@@ -107,8 +107,8 @@ def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
         n, h = n[::2] + n[1::2], h[::2] + h[1::2]
     if not pay or not len(orders):
         return CERTAIN
-    every = np.concatenate(pay)
-    return min(CERTAIN, math.log(len(every)) - float(np.logaddexp.reduce(every)))
+    all_bets = np.concatenate(pay)
+    return min(CERTAIN, math.log(len(all_bets)) - float(np.logaddexp.reduce(all_bets)))
 
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of numbers below the thresholds of events
@@ -117,14 +117,17 @@ BLOCK, MOST_BLOCKS = 16, 1024
 
 def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
     """Mark numbers beyond some thresholds; keys are (threshold, True if it is included)."""
-    known = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
-    places = np.unique((np.array(SHARES) * len(known)).astype(np.int64))
+    numbers = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
+    places = np.unique((np.array(SHARES) * len(numbers)).astype(np.int64))
     events: dict[tuple[float, bool], Bools] = {}
-    for place, threshold in zip(places, np.partition(known, places)[places], strict=True):
-        some = {(threshold, True): known >= threshold, (threshold, False): known > threshold}
-        far = {key: abs(int(high.sum()) - len(high) + place) for key, high in some.items()}
-        telling = [key for key, high in some.items() if 0 < high.sum() < len(high)]
-        events |= {key: some[key] for key in sorted(telling, key=far.__getitem__)[:1]}
+    for place, threshold in zip(places, np.partition(numbers, places)[places], strict=True):
+        candidates = {
+            (threshold, True): numbers >= threshold,
+            (threshold, False): numbers > threshold,
+        }
+        far = {key: abs(int(high.sum()) - len(high) + place) for key, high in candidates.items()}
+        telling = [key for key, high in candidates.items() if 0 < high.sum() < len(high)]
+        events |= {key: candidates[key] for key in sorted(telling, key=far.__getitem__)[:1]}
     return events
 
 

@@ -115,8 +115,8 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     inside = p >= slope * q + delta
     q0, p0 = betting.project(q, p, slope, delta)
     q0, p0 = np.where(inside, q, q0), np.where(inside, p, p0)
-    most = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
-    evidence = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most
+    largest_likelihood = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
+    evidence = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - largest_likelihood
     # No event reaches a loss that would need a probability above 1.
     return np.asarray(np.where(np.asarray(delta) >= 1, np.inf, evidence), np.float64)
 

@@ -35,9 +35,9 @@ def one_run_p_value(
     """
     wins = np.arange(correct, -1, -1, dtype=np.float64)
     tail = np.ones(len(wins))
-    some = wins > 0
+    has_wins = wins > 0
     success = special.expit(epsilon)
-    tail[some] = special.betainc(wins[some], guesses - wins[some] + 1, success)
+    tail[has_wins] = special.betainc(wins[has_wins], guesses - wins[has_wins] + 1, success)
     gains = (tail[1:] - tail[0]) / np.arange(1, correct + 1)
     return float(min(1.0, tail[0] + 2 * canaries * delta * gains.max(initial=0.0)))
 
@@ -189,8 +189,8 @@ class Normal(NamedTuple):
         left, right = (low - self.mean) / self.deviation, (high - self.mean) / self.deviation
         if left + right > 0:  # the tail that keeps its digits
             left, right = -right, -left
-        most, least = float(special.log_ndtr(right)), float(special.log_ndtr(left))
-        return most + math.log1p(-math.exp(least - most)) if least < most else -math.inf
+        above, below = float(special.log_ndtr(right)), float(special.log_ndtr(left))
+        return above + math.log1p(-math.exp(below - above)) if below < above else -math.inf
 
 
 def normals_epsilon(delta: float, first: Normal, second: Normal) -> float:

@@ -98,8 +98,8 @@ def lines_of(
     points = [(epsilon_at(delta), delta) for delta in telling]
     points = [(epsilon, delta) for epsilon, delta in points if epsilon <= MOST_GROWTH]
     if len(points) > 1:
-        most = max((epsilon for epsilon, delta in points if delta >= FREQUENT), default=0.0)
-        points += [(e, delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
+        end = max((epsilon for epsilon, delta in points if delta >= FREQUENT), default=0.0)
+        points += [(e, delta_at(e)) for e in np.linspace(0, end, BETWEEN).tolist()]
     epsilon, delta = np.array(points, np.float64).reshape(-1, 2).T
     slope = np.exp(epsilon)
     delta = delta + raised * (1 + slope)
@@ -244,8 +244,8 @@ class _Tails(NamedTuple):
         """Return the tails, given the probabilities of groups by falling share of the side."""
         own = np.cumsum(side, axis=-1)
         both = own + np.cumsum(other, axis=-1)
-        most = np.max(own / np.maximum(both, 1e-300), axis=-1, keepdims=True)
-        return cls(share, own, both, most)
+        largest_share = np.max(own / np.maximum(both, 1e-300), axis=-1, keepdims=True)
+        return cls(share, own, both, largest_share)
 
 
 class _Sides(NamedTuple):

@@ -61,9 +61,9 @@ def bound(
     """
     wanted, least = -np.log(error), 0.0
     wealth = _Replay(past, delta, resolution, opened)
-    every = np.union1d(COARSE, claimed)
-    for first in range(0, len(every), AT_ONCE):
-        ends = every[first : first + AT_ONCE]
+    part_ends = np.union1d(COARSE, claimed)
+    for first in range(0, len(part_ends), AT_ONCE):
+        ends = part_ends[first : first + AT_ONCE]
         keys = [(end, delta, resolution, *opened) for end in ends.tolist()]
         new = [place for place, key in enumerate(keys) if key not in past.known]
         if new:
@@ -79,7 +79,7 @@ def bound(
                 if path.max() < wanted:
                     return 0.0
                 continue
-            before = every[first + place - 1]
+            before = part_ends[first + place - 1]
             points = np.linspace(before, end, FINE + 1)[1:]
             own, _ = wealth.against(points, tilt)
             mixed = np.logaddexp(own + np.log1p(-SHARED), path[:, None] + np.log(SHARED))
@@ -185,10 +185,10 @@ def in_agreement(
     """
     points: list[tuple[float, float]] = []
     for epsilon, certified in profile:
-        most = [certified, *(before for _, before in points[-1:])]
-        most += [delta] * (epsilon > lower)
-        most += [] if delta_at is None else [delta_at(epsilon)]
-        points.append((epsilon, max(0.0, min(most))))
+        upper_limits = [certified, *(before for _, before in points[-1:])]
+        upper_limits += [delta] * (epsilon > lower)
+        upper_limits += [] if delta_at is None else [delta_at(epsilon)]
+        points.append((epsilon, max(0.0, min(upper_limits))))
     return tuple(points)
 
 

@@ -88,8 +88,8 @@ def _features(z: Floats, pooled: Floats) -> list[Floats]:
         len(z) - 1,
     )
     bends = [np.maximum(z - knot, 0.0) * BEND for knot in z[ranks]]
-    every = [[flat, z], *([flat, one] for one in widths), [flat, z, *bends]]
-    return [np.stack(columns, axis=1) for columns in every]
+    designs = [[flat, z], *([flat, one] for one in widths), [flat, z, *bends]]
+    return [np.stack(columns, axis=1) for columns in designs]
 
 
 def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:

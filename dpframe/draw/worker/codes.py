@@ -200,11 +200,13 @@ def _in_words(answer: Any, left: list[int]) -> str | None:
 def texts_in(answer: Any) -> dict[int, str]:
     """Return the short texts in a list or a table, by the code of each text."""
     texts: dict[int, str] = {}
-    rest = [answer]
-    for value in rest:
+    values_left = [answer]
+    for value in values_left:
         if type(value) is str:
             numbers, without = numbers_in(value)
             texts[code(without if numbers else value)] = str(in_short(value))
-        elif type(value) in (list, tuple, dict) and len(rest) < _MOST_ITEMS:
-            rest += [*(value.values() if type(value) is dict else value)][: _MOST_ITEMS - len(rest)]
+        elif type(value) in (list, tuple, dict) and len(values_left) < _MOST_ITEMS:
+            values_left += [*(value.values() if type(value) is dict else value)][
+                : _MOST_ITEMS - len(values_left)
+            ]
     return texts

@@ -96,8 +96,8 @@ def _text(value: str) -> tuple[bytes, list[float], float]:
     The marker is the same for texts that differ only in their numbers.
     """
     content = bytes_of(value)
-    numbers, rest = numbers_in(value)
-    return sized(content), numbers, float(code(rest if numbers else content) >> 32)
+    numbers, without_numbers = numbers_in(value)
+    return sized(content), numbers, float(code(without_numbers if numbers else content) >> 32)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -163,10 +163,10 @@ class _Reader:
             piece = self.container(value, type(value))
             if type(value) in _BUILT_IN or not isinstance(value, _BUILT_IN):
                 return piece
-            held = public_parts(value)[0]  # a subclass of a built-in class may hold more
-            if not held:
+            attributes = public_parts(value)[0]  # a subclass of a built-in class may hold more
+            if not attributes:
                 return piece
-            more = self.shown(value, held)
+            more = self.shown(value, attributes)
             return _joined(b"", f"{piece.kind} with {more.kind}", [piece, more])
         finally:
             self.open.pop()
@@ -228,8 +228,8 @@ class _Reader:
         keys, (content, in_order) = list(value), _kept(_head, len(labels))(labels)
         before = b"M" + pack("<Q", len(keys)) + (b"" if kind is dict else _class(kind))
         pieces = {place: self.read(value[keys[place]]) for place in in_order}
-        held = [f"{label[1]}: {pieces[place].kind}" for place, label in enumerate(labels)]
-        title = f"{name_of(kind)} ({', '.join(held)})"
+        column_kinds = [f"{label[1]}: {pieces[place].kind}" for place, label in enumerate(labels)]
+        title = f"{name_of(kind)} ({', '.join(column_kinds)})"
         return _joined(before + content, title, pieces.values())
 
     def label(self, key: Any) -> _Label:
@@ -243,8 +243,8 @@ class _Reader:
 
     def other(self, value: Any, kind: Any) -> _Piece:
         """Read a value of a library, of a class of the standard library, or any object."""
-        if (known := parts_of(value)) is not None:
-            return self.named(*known)
+        if (named_parts := parts_of(value)) is not None:
+            return self.named(*named_parts)
         package = str(kind.__module__).partition(".")[0]
         if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
             return self.array(value)
@@ -278,7 +278,7 @@ class _Reader:
 
     def named(self, title: str, pairs: Sequence[tuple[Any, Any]]) -> _Piece:
         """Read named values in their order; the kind of one without a name follows the title."""
-        pieces, whole, held = [], "", []
+        pieces, whole, kinds = [], "", []
         for name, each in pairs:
             content, label, _ = self.label(name)
             piece = self.read(each)
@@ -287,9 +287,9 @@ class _Reader:
             if name == "":
                 whole = piece.kind
             else:
-                held.append(f"{label}: {piece.kind}")
+                kinds.append(f"{label}: {piece.kind}")
         kind = ", ".join(filter(None, (title, whole))) if whole else title
-        kind += f" ({', '.join(held)})" if held or not whole else ""
+        kind += f" ({', '.join(kinds)})" if kinds or not whole else ""
         return _joined(b"O" + sized(bytes_of(title)) + pack("<Q", len(pairs)), kind, pieces)
 
     def fields(self, value: Any, names: Sequence[str]) -> _Piece:
@@ -298,13 +298,13 @@ class _Reader:
 
     def object(self, value: Any) -> _Piece:
         """Read the requested attributes of an object, else its public ones."""
-        if self.attributes and (known := [a for a in self.attributes if hasattr(value, a)]):
-            return self.fields(value, known)
+        if self.attributes and (requested := [a for a in self.attributes if hasattr(value, a)]):
+            return self.fields(value, requested)
         if isinstance(value, BaseException) and not hasattr(type(value), "__dataclass_fields__"):
             return self.shown(value, [("args", value.args)])
-        held, hidden = public_parts(value)
-        if held or not hidden:  # an object without attributes is its class
-            return self.shown(value, held)
+        attributes, hidden = public_parts(value)
+        if attributes or not hidden:  # an object without attributes is its class
+            return self.shown(value, attributes)
         return self.hidden(value)
 
     def shown(self, value: Any, pairs: list[tuple[str, Any]]) -> _Piece:

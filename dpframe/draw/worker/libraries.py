@@ -35,8 +35,13 @@ def parts_of(value: Any) -> Parts | None:
             return Parts(name_of(kind), [("", parts), *more]) if more else parts
     if hasattr(value, "tocoo") and hasattr(value, "shape"):  # a sparse matrix
         whole, shape = value.tocoo(), tuple(map(int, value.shape))
-        held = [("shape", shape), ("row", whole.row), ("col", whole.col), ("data", whole.data)]
-        return Parts(name_of(kind), held)
+        named_parts = [
+            ("shape", shape),
+            ("row", whole.row),
+            ("col", whole.col),
+            ("data", whole.data),
+        ]
+        return Parts(name_of(kind), named_parts)
     return None
 
 
@@ -85,8 +90,11 @@ def _values(column: Any) -> Any:
     pairs = [("", column.to_list() if hasattr(column, "to_list") else list(column))]
     categories = getattr(dtype, "categories", None)
     if categories is not None:  # all categories count, even those that no row has
-        known = list(categories.to_list() if hasattr(categories, "to_list") else categories)
-        pairs += [("categories", known), ("ordered", bool(getattr(dtype, "ordered", False)))]
+        names = list(categories.to_list() if hasattr(categories, "to_list") else categories)
+        pairs += [
+            ("categories", names),
+            ("ordered", bool(getattr(dtype, "ordered", False))),
+        ]
     return Parts(str(dtype), pairs)
 
 
@@ -109,8 +117,8 @@ def _of_torch(value: Any, kind: Any) -> Parts | None:
 
 
 def _of_xarray(value: Any, kind: Any) -> Parts | None:
-    held = value.to_dict("array") if hasattr(value, "to_dict") else None
-    return None if held is None else Parts(name_of(kind), [("", held)])
+    content = value.to_dict("array") if hasattr(value, "to_dict") else None
+    return None if content is None else Parts(name_of(kind), [("", content)])
 
 
 def _of_numpy(value: Any, kind: Any) -> Parts | None:
@@ -156,10 +164,10 @@ def is_masked(value: Any) -> bool:
 def of_array_like(value: Any) -> Parts:
     """Return the array that an object gives, and its other content."""
     array, name = value.__array__(), name_of(type(value))
-    held = public_parts(value)[0]
+    other_content = public_parts(value)[0]
     if isinstance(value, type(array)):  # a subclass of ndarray adds only its `__dict__`
-        held = sorted(getattr(value, "__dict__", {}).items())
-    return Parts(name, [("", array), *held])
+        other_content = sorted(getattr(value, "__dict__", {}).items())
+    return Parts(name, [("", array), *other_content])
 
 
 def public_parts(value: Any) -> tuple[list[tuple[str, Any]], bool]:

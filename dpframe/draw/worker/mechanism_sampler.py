@@ -162,8 +162,8 @@ def _is_plain(outputs: Any) -> bool:
         return True
     if kind is list or kind is tuple:
         return all(map(_is_plain, outputs))
-    known = kind.__module__.partition(".")[0] in _ARRAYS and hasattr(outputs, "__array__")
-    return known and not libraries.is_masked(outputs)
+    supported = kind.__module__.partition(".")[0] in _ARRAYS and hasattr(outputs, "__array__")
+    return supported and not libraries.is_masked(outputs)
 
 
 def _array(outputs: Any) -> HostArray:

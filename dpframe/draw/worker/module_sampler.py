@@ -58,15 +58,15 @@ class ModuleSampler(Sampler):
 
     def prepare(self, variant: int, data: int) -> Prepared:
         params, own = self._arguments(variant, data)
-        made = self._module.prepare(params, own)
-        if not callable(made) and not callable(getattr(made, "releases", None)):
+        state = self._module.prepare(params, own)
+        if not callable(state) and not callable(getattr(state, "releases", None)):
             raise Refused(
-                f"prepare(params, data) returned {type(made).__name__}; it returns a function of "
+                f"prepare(params, data) returned {type(state).__name__}; it returns a function of "
                 "no arguments that makes one release, or something with releases(n)"
             )
         # `prepare` may change its copy of the data, but not the calls that follow.
-        shared = [plain_data.SharedValue(one, whole=False) for one in (own, made)]
-        return Prepared(made, None, shared)
+        shared = [plain_data.SharedValue(one, whole=False) for one in (own, state)]
+        return Prepared(state, None, shared)
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         seed = super().seed(stream, chunk, dataset)

@@ -175,8 +175,8 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
 
 def _made_frame(names: list[Any], columns: list[Any], index: Any) -> Any:
     own = _made_index(index)
-    held = {place: _made_series(None, one, own) for place, one in enumerate(columns)}
-    frame = _pandas().DataFrame(held, index=own)
+    series = {place: _made_series(None, one, own) for place, one in enumerate(columns)}
+    frame = _pandas().DataFrame(series, index=own)
     frame.columns = names
     return frame
 

@@ -136,8 +136,8 @@ class Sampler:
 
     def shared(self, variant: int, data: int) -> Sequence[SharedValue]:
         """Return the values that all calls for a dataset share."""
-        known = self._prepared.get((variant, data))
-        return known.shared if known else ()
+        prepared = self._prepared.get((variant, data))
+        return prepared.shared if prepared else ()
 
     def prepared(self, variant: int, data: int) -> Prepared:
         """Return the shared state of a dataset, built once."""
@@ -172,10 +172,12 @@ class Sampler:
         """Return the generators that the black boxes keep; a first call may make or import more."""
         if self._looks < 2 or len(sys.modules) != self._modules:
             self._looks, self._modules = self._looks + 1, len(sys.modules)
-            known = self._prepared.items()
-            made = {f"{variant}.{data}": one.state for (variant, data), one in known if one.made}
+            prepared = self._prepared.items()
+            states = {
+                f"{variant}.{data}": one.state for (variant, data), one in prepared if one.made
+            }
             numbered = {str(variant): one for variant, one in enumerate(self.black_boxes())}
-            self._generators = generators.generators_of({**numbered, **made})
+            self._generators = generators.generators_of({**numbered, **states})
         return self._generators
 
     @contextlib.contextmanager
