@@ -110,21 +110,23 @@ def build(
     from dpframe import environments
     from dpframe.spec import environments_of
 
-    wanted = {one.name: one for one in environments_of(spec)}
-    if not wanted:
+    described = {one.name: one for one in environments_of(spec)}
+    if not described:
         raise DpframeError(f"{spec}: has no [environments]")
-    if unknown := [name for name in names or () if name not in wanted]:
-        known = listed(list(wanted)) + did_you_mean(list(wanted), unknown[0])
+    if unknown := [name for name in names or () if name not in described]:
+        known = listed(list(described)) + did_you_mean(list(described), unknown[0])
         raise DpframeError(f"there is no environment {unknown[0]!r}; {spec} has: {known}")
-    made, failed = [], []
-    for one in [wanted[name] for name in names or wanted]:  # one that fails stops no other
+    built, failed = [], []
+    for one in [described[name] for name in names or described]:  # one that fails stops no other
         try:
-            made.append(environments.build(one, spec, allow_source=allow_source, progress=complain))
+            built.append(
+                environments.build(one, spec, allow_source=allow_source, progress=complain)
+            )
         except DpframeError as error:
             failed.append(str(error))
     if failed:
         raise DpframeError("\n".join(failed))
-    for entry in made:
+    for entry in built:
         say(f"{entry.name}: Python {entry.python}, {', '.join(entry.installed) or 'empty'}")
 
 
@@ -140,9 +142,9 @@ def show(as_json: options.Json = False) -> None:
         print_json([one | folder for one, folder in zip(fields, folders, strict=True)])
         return
     for entry in entries:
-        wanted = ", ".join(entry.requirements)
+        requirements = ", ".join(entry.requirements)
         state = entry.problem or f"Python {entry.python}, {len(entry.installed)} packages"
-        say(f"{entry.name}: {state}" + (f"; {wanted}" if wanted else ""))
+        say(f"{entry.name}: {state}" + (f"; {requirements}" if requirements else ""))
     if not entries:
         say("no environment was built")
 

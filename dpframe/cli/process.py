@@ -285,8 +285,10 @@ class _Watch:
         word = b""
         waiting = [self.read_end, self.waker]
         while (status := self._ended()) is None:
-            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            ready, _, _ = select.select(waiting, [], [], left)
+            remaining = (
+                None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            )
+            ready, _, _ = select.select(waiting, [], [], remaining)
             if self.waker in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self.waker, 512)

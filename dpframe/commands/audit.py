@@ -238,10 +238,10 @@ def make_plan(loaded: Audit, source: WorkerSource | None = None) -> Plan:
 
     with within(free_bytes()):
         check_data(loaded)
-        made = plan(loaded, generator_name(loaded.run.prng), source)
+        arranged = plan(loaded, generator_name(loaded.run.prng), source)
         with contextlib.suppress(StuckError):  # the run will name the plugin that hangs
-            with_timeout(lambda: check_memory(made, available_cores()), loaded.run.seconds)
-    return made
+            with_timeout(lambda: check_memory(arranged, available_cores()), loaded.run.seconds)
+    return arranged
 
 
 def make_record(

@@ -88,7 +88,7 @@ def _row(
     choices = shown.model_dump(include=set(_CHOICES))
     truth = shown.truth.model_dump(include={"kind", "epsilon"}) if shown.truth else None
     drawn = _draws(shown, planned, run)
-    taken = [timings.get(cell.id, 0.0) for cell in repeats]
+    estimate_seconds = [timings.get(cell.id, 0.0) for cell in repeats]
     return {
         **{name: choices[name] for name in _CHOICES},
         "status": "ok" if estimates else "failed",
@@ -106,8 +106,10 @@ def _row(
         "interval": [_mean(list(side)) for side in zip(*intervals, strict=True)] or None,
         "share": _share(_mean(bounds), shown.truth),
         "draws": {**drawn, "total": sum(drawn.values())},
-        "seconds": _mean([cell.seconds + own for cell, own in zip(repeats, taken, strict=True)]),
-        "estimate_seconds": _mean(taken),
+        "seconds": _mean(
+            [cell.seconds + own for cell, own in zip(repeats, estimate_seconds, strict=True)]
+        ),
+        "estimate_seconds": _mean(estimate_seconds),
     }
 
 

@@ -204,14 +204,14 @@ def _refutes(question: PowerQuestion, loss: float, rng: np.random.Generator) -> 
         guess = farthest(one, points)
         return expected_gain((-math.inf if guess is None else guess.z) - LUCK) / (2 * one.trials)
 
-    begun = min(SIMULATED_PAIRS, max(1, int(PROPOSALS * question.size) // (first * rows)))
-    drawn = [drawn_from(pair, first) for pair in range(begun)]
-    learned, wealth = [first // 2] * begun, Wealth(question.query.delta)
-    seen = [known(pair) for pair in range(begun)]
+    begun_pairs = min(SIMULATED_PAIRS, max(1, int(PROPOSALS * question.size) // (first * rows)))
+    drawn = [drawn_from(pair, first) for pair in range(begun_pairs)]
+    learned, wealth = [first // 2] * begun_pairs, Wealth(question.query.delta)
+    seen = [known(pair) for pair in range(begun_pairs)]
     gains = [gain(one) for one in seen]
-    while (left := most - sum(map(len, drawn))) > 0:
+    while (remaining := most - sum(map(len, drawn))) > 0:
         pair = int(np.argmax(gains))
-        fresh = drawn_from(pair, min(max(1, int(arms.GROWTH * len(drawn[pair]))), left))
+        fresh = drawn_from(pair, min(max(1, int(arms.GROWTH * len(drawn[pair]))), remaining))
         wealth.bet_against_claim(pair, seen[pair], counted(fresh), points, 0.0)
         if wealth.best >= -math.log(question.level):
             return True

@@ -208,7 +208,7 @@ def _complete(earlier: Record, plan: Plan) -> bool:
     drawn = {cell.id: (p.stream.group, p.data) for p in plan.passes for cell, _ in p.cells}
     # Cells that stop once decided have enough trials, however few.
     stops = audit.run.stop == "decided" and audit.run.seconds is None
-    wanted = [
+    planned = [
         (cell.id, "ok", None if stops else [cell.trials] * 2, *drawn[cell.id])
         for cell in audit.cells
         if cell.id in drawn
@@ -219,7 +219,7 @@ def _complete(earlier: Record, plan: Plan) -> bool:
     ]
     source = spec_record(audit.source)
     return (
-        done == wanted
+        done == planned
         and not plan.failed
         and len(earlier.skipped) == len(plan.skipped)
         and earlier.spec.sha256 == source.sha256

@@ -65,38 +65,38 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    installed: Registry, wanted: Sequence[str | Estimator] | None, parameters: dict[str, Any]
+    installed: Registry, named: Sequence[str | Estimator] | None, parameters: dict[str, Any]
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
-    """Make the estimators to ask; also return those that cannot be asked, with the reasons.
+    """Make the estimators to run; also return those that cannot be made, with the reasons.
 
-    `wanted` are names or estimators; None selects every installed estimator that needs no
+    `named` are names or estimators; None selects every installed estimator that needs no
     parameters. Each estimator given by name gets those `parameters` that it has. Raises PluginError
     if a name is unknown, or a parameter is refused or belongs to none of the estimators.
     """
-    if isinstance(wanted, str):
-        wanted = [wanted]
-    chosen: list[Any] = list(installed.of_kind("estimator")) if wanted is None else list(wanted)
-    made: list[Candidate] = []
+    if isinstance(named, str):
+        named = [named]
+    chosen: list[Any] = list(installed.of_kind("estimator")) if named is None else list(named)
+    usable: list[Candidate] = []
     skipped: list[dict[str, str]] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for one in chosen:
         if isinstance(one, Estimator):
             entry = registry.Entry("estimator", one.name, registry.LOCAL, registry.LOCAL, type(one))
-            made.append(Candidate(entry, one))
+            usable.append(Candidate(entry, one))
             continue
         entry = installed.find("estimator", one) if isinstance(one, str) else one
         names = set(names_in_specs(entry.cls).values())
         own = {name: value for name, value in parameters.items() if name in names}
-        taken |= own.keys()
+        used |= own.keys()
         try:
-            made.append(Candidate(entry, entry.cls.from_params(own)))
+            usable.append(Candidate(entry, entry.cls.from_params(own)))
         except ValueError as error:
-            if wanted is not None or own:
+            if named is not None or own:
                 raise PluginError(f"estimator {entry.name!r}: {_explained(error)}") from error
             skipped.append({"estimator": entry.name, "reason": _explained(error)})
-    if unknown := sorted(parameters.keys() - taken):
+    if unknown := sorted(parameters.keys() - used):
         raise PluginError(f"none of these estimators has a parameter {unknown[0]!r}")
-    return made, skipped
+    return usable, skipped
 
 
 def _explained(error: ValueError) -> str:
@@ -136,7 +136,7 @@ def answer(
     claim: Claim | None,
     delta: float,
     seed: int,
-    asked: Sequence[Candidate],
+    estimators: Sequence[Candidate],
 ) -> dict[str, Any]:
     """Return the fields of an answer other than its rows; `delta` is that of the claim's ε."""
     claimed = claim and {
@@ -146,7 +146,7 @@ def answer(
         "parameters": plain(claim.parameters()),
         "tradeoff": curve_points(claim),
     }
-    entries = [candidate.entry for candidate in asked]
+    entries = [candidate.entry for candidate in estimators]
     return {
         "schema": SCHEMA,
         "kind": kind,
@@ -226,10 +226,10 @@ def score(
     ]
     scores = (whole[0][~aside[0]], whole[1][~aside[1]])
     query = Query((len(scores[0]), len(scores[1])), at, confidence, claim)
-    asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
+    chosen, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     later: list[Candidate] = []
     if estimators is None and not every:
-        later = [one for one in asked if not certifies(one.estimator, claim)]
+        later = [one for one in chosen if not certifies(one.estimator, claim)]
     rows: list[dict[str, Any]] = []
 
     def ask_all(those: Iterable[Candidate]) -> None:
@@ -240,16 +240,16 @@ def score(
             else:
                 rows.append(row)
 
-    ask_all(one for one in asked if one not in later)
+    ask_all(one for one in chosen if one not in later)
     if not rows:
         ask_all(later)
     else:
         skipped += [{"estimator": one.entry.name, "reason": CERTIFIES_NOTHING} for one in later]
-        asked = [one for one in asked if one not in later]
+        chosen = [one for one in chosen if one not in later]
     if estimators is not None:
         check_asked(rows, skipped, "decisions" if whole[0].dtype == np.bool_ else "scores")
     direction = stated.direction(*(v[a] for v, a in zip(whole, aside, strict=True)))
-    one_way = any(one.estimator.params().get("direction") == "up" for one in asked)
+    one_way = any(one.estimator.params().get("direction") == "up" for one in chosen)
     if direction["reversed"] and not one_way:  # then the bounds are for both directions
         direction["drawn_reversed"] = True
         whole = tuple(oriented(values, lower=True) for values in whole)
@@ -265,13 +265,13 @@ def score(
     repeats = repeat_warnings(outside.values, inside.values)
     warnings = [*columns.warnings, *repeats, *nan_warnings(outside.values, inside.values)]
     if refuted is not None:
-        certifying = [one for one in asked if one not in later]
+        certifying = [one for one in chosen if one not in later]
         doubt = columns.doubt or "".join(repeats)
         untested = doubt or _untested(certifying, scores, query, seed, refuted=refuted)
         refuted = None if untested else refuted
     return ScoreRecord(
         {
-            **answer("score", described, audit, claim, at, seed, asked),
+            **answer("score", described, audit, claim, at, seed, chosen),
             "warnings": warnings,
             "refuted": refuted,
             "untested": untested,
@@ -299,7 +299,7 @@ def check_asked(rows: Sequence[Any], skipped: Sequence[dict[str, str]], kind: st
 
 
 def _untested(
-    asked: Sequence[Candidate],
+    certifying: Sequence[Candidate],
     scores: tuple[HostArray, HostArray],
     query: Query,
     seed: int,
@@ -312,7 +312,7 @@ def _untested(
         if whole.dtype == np.bool_ or not np.isnan(whole).any():
             return None
         filled = without_nan(scores, host_generator(Stream(seed, "nan", 0, PILOT)))
-        rows = [_row(one, (filled[0], filled[1]), query, seed) for one in asked]
+        rows = [_row(one, (filled[0], filled[1]), query, seed) for one in certifying]
         if _refuted(rows, query.confidence):
             return None
         return (
@@ -322,7 +322,7 @@ def _untested(
     if len(np.unique(whole)) == 1:
         return "all scores are equal, so nothing was tested"
     apart = (np.zeros_like(scores[0]), np.ones_like(scores[1]))
-    rows = [_row(one, apart, query, seed) for one in asked]
+    rows = [_row(one, apart, query, seed) for one in certifying]
     if _refuted(rows, query.confidence):
         return None
     return (

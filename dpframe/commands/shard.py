@@ -130,8 +130,8 @@ def merge(
     loaded = load(spec or Path(first.spec.path), first.spec.overrides)
     if loaded.source.sha256 != first.spec.sha256:
         raise SpecError([f"{loaded.source.path}: not the spec that the shards were counted from"])
-    here = _described(loaded, Shard(1, of)).origin()
-    if odd := _difference(here, {**first.origin(), "the seed": here["the seed"]}):
+    local_origin = _described(loaded, Shard(1, of)).origin()
+    if odd := _difference(local_origin, {**first.origin(), "the seed": local_origin["the seed"]}):
         raise OutputError(
             f"the shards differ from this machine in {odd}: counts of different code cannot be "
             "combined"

@@ -26,7 +26,7 @@ def free_bytes() -> int | None:
     Returns:
         None if the system does not report it.
     """
-    free = [left for left in (_of_system(), *map(_of_group, _groups())) if left is not None]
+    free = [unused for unused in (_of_system(), *map(_of_group, _groups())) if unused is not None]
     return min(free, default=None)
 
 

@@ -180,10 +180,10 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     return tree
 
 
-def _filled(structure: Structure, left: Iterator[Any]) -> Any:
+def _filled(structure: Structure, leaves: Iterator[Any]) -> Any:
     if structure == _LEAF:
-        return next(left)
-    return _put_together(structure, [_filled(child, left) for child in structure.children])
+        return next(leaves)
+    return _put_together(structure, [_filled(child, leaves) for child in structure.children])
 
 
 def map(function: Callable[..., Any], tree: Tree, *others: Tree) -> Any:  # noqa: A001  # as in JAX

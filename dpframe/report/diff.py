@@ -129,11 +129,11 @@ def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
     An id contains labels. Two cells with different ids and otherwise equal definitions match if
     each record has only one such cell.
     """
-    at = {cell.id: cell for cell in old}
-    partner = {cell.id: at[cell.id] for cell in new if cell.id in at}
-    left = _by_content(cell for cell in old if cell.id not in partner)
+    by_id = {cell.id: cell for cell in old}
+    partner = {cell.id: by_id[cell.id] for cell in new if cell.id in by_id}
+    unmatched = _by_content(cell for cell in old if cell.id not in partner)
     for content, cells in _by_content(cell for cell in new if cell.id not in partner).items():
-        others = left.get(content, [])
+        others = unmatched.get(content, [])
         if len(cells) == len(others) == 1:
             partner[cells[0].id] = others[0]
     used = {cell.id for cell in partner.values()}

@@ -136,11 +136,14 @@ def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
     spots: dict[tuple[str, ...], list[int]] = {}
     for index, values in enumerate(swept):
         spots.setdefault(tuple(same(values.get(key)) for key in keys), []).append(index)
-    made = (
-        GridCell({key: swept[at[0]].get(key) for key in keys}, tuple(cells[index] for index in at))
-        for at in spots.values()
+    grid_cells = (
+        GridCell(
+            {key: swept[indices[0]].get(key) for key in keys},
+            tuple(cells[index] for index in indices),
+        )
+        for indices in spots.values()
     )
-    return Group(labels, keys, tuple(made))
+    return Group(labels, keys, tuple(grid_cells))
 
 
 def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:

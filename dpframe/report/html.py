@@ -137,7 +137,7 @@ def figure(draw: str, subject: Any) -> tuple[Markup, str]:
 
 def environment() -> Environment:
     """Return templates that escape all text; a policy in the page forbids fetching."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -145,8 +145,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["together"] = together
-    return made
+    templates.filters["together"] = together
+    return templates
 
 
 def _shown(value: Any) -> Any:
@@ -175,7 +175,7 @@ def _body(record: Record, by_kind: dict[str, list[Finding]]) -> dict[str, Any]:
     detailed, several = _detailed(cells), group.repeated(cells)
     table = cell_table(cells, MOST_ROWS)
     shown, notes = pictures(record)
-    drawn, left = _maps(cells, {id(cells[index]): index for index in detailed})
+    drawn, omitted = _maps(cells, {id(cells[index]): index for index in detailed})
     places = [place for one in drawn for _, row in one["rows"] for place in row if place]
     used = {place["class"] for place in places}
     used |= {"unexpected" for place in places if UNEXPECTED in place["sign"]}
@@ -193,7 +193,7 @@ def _body(record: Record, by_kind: dict[str, list[Finding]]) -> dict[str, Any]:
         "versions": version_table(record),
         "several_repeats": several,
         "maps": drawn,
-        "maps_left": left,
+        "maps_left": omitted,
         "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
@@ -275,15 +275,15 @@ def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict
     `linked` are the indices of the cells whose details are on the page, by the cells' identity.
     """
     shown: list[dict[str, Any]] = []
-    room, left = MOST_PLACES, 0
+    room, omitted = MOST_PLACES, 0
     for one in maps([swept for swept in group.groups(cells) if swept.keys]):
         room -= len(one.spots)
         if room < 0:
-            left += 1
+            omitted += 1
             continue
         rows = [(label, [_place(spot, linked) for spot in row]) for label, row in one.rows]
         shown.append(one._asdict() | {"rows": rows})
-    return shown, left
+    return shown, omitted
 
 
 def _place(spot: GridCell | None, linked: Mapping[int, int]) -> dict[str, Any] | None:

@@ -70,8 +70,8 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
         yield f"## Violated\n\n{_table(violated, cap)}"
     for kind in (kind for kind in ATTENTION if kind.state == "failed"):
         if entries := list(map(str, of(record, kind))):
-            left = _left_out(len(entries) - cap, "reason")
-            yield f"## {kind.title}\n\n{_listed(entries[:cap])}{left}"
+            omitted = _left_out(len(entries) - cap, "reason")
+            yield f"## {kind.title}\n\n{_listed(entries[:cap])}{omitted}"
 
 
 def _table(cells: Sequence[CellRecord], cap: int) -> str:
@@ -148,16 +148,16 @@ def table(part: ReportTable) -> str:
 
 def document_of(parts: Iterable[Part]) -> str:
     """Return a page with the parts of a report; the first is its heading."""
-    made: list[str] = []
+    blocks: list[str] = []
     for part in parts:
         if isinstance(part, ReportTable):
-            made.append(table(part))
+            blocks.append(table(part))
         else:
             mark = "**" if part.style == "failed" else ""
-            made.append(
-                f"{mark}{plain(part.text, 1000)}{mark}" if made else f"## {plain(part.text)}"
+            blocks.append(
+                f"{mark}{plain(part.text, 1000)}{mark}" if blocks else f"## {plain(part.text)}"
             )
-    return "\n\n".join(made) + "\n"
+    return "\n\n".join(blocks) + "\n"
 
 
 def folded(summary: str, body: str) -> str:

@@ -164,27 +164,25 @@ class _Chooser:
             f"{self.table.hint}"
         )
 
-    def named(self, wanted: str, option: str) -> int:
+    def named(self, name: str, option: str) -> int:
         """Return the column with a title, or at a position counted from 1."""
         titles = self.titles
-        place = int(wanted) - 1 if re.fullmatch("[0-9]{1,6}", wanted) else -1
-        matches = [n for n, title in enumerate(titles) if title == wanted]
+        place = int(name) - 1 if re.fullmatch("[0-9]{1,6}", name) else -1
+        matches = [n for n, title in enumerate(titles) if title == name]
         if len(matches) == 1:
             if 0 <= place < len(titles) and place != matches[0]:
                 raise ScoresError(
-                    f"{self.path}: {option} {wanted}: is the title of column {matches[0] + 1} and "
+                    f"{self.path}: {option} {name}: is the title of column {matches[0] + 1} and "
                     f"the position of another; rename the columns"
                 )
             return matches[0]
         if matches:
-            raise ScoresError(
-                f"{self.path}: {option}: {len(matches)} columns are called {wanted!r}"
-            )
+            raise ScoresError(f"{self.path}: {option}: {len(matches)} columns are called {name!r}")
         if 0 <= place < len(titles):
             return place
         raise ScoresError(
-            f"{self.path}: {option}: there is no column {cut(wanted)!r}; {_there_are(titles)}"
-            f"{did_you_mean([title for title in titles if title], wanted)}"
+            f"{self.path}: {option}: there is no column {cut(name)!r}; {_there_are(titles)}"
+            f"{did_you_mean([title for title in titles if title], name)}"
         )
 
     def usual(self, option: str, places: Iterable[int]) -> int | None:
@@ -197,10 +195,10 @@ class _Chooser:
     def _list(self, places: Iterable[int]) -> str:
         return listed([self.name(n) for n in places])
 
-    def find_members(self, wanted: str | None) -> int | None:
+    def find_members(self, name: str | None) -> int | None:
         """Return the column of memberships that was named, or has a usual title."""
-        if wanted is not None:
-            place = self.named(wanted, "--member")
+        if name is not None:
+            place = self.named(name, "--member")
             if plain_title(self.titles[place]) in CLASSES:
                 self._warn_of_class(place)
             return place
@@ -226,11 +224,11 @@ class _Chooser:
             )
         self.doubt = self.warnings[-1]
 
-    def find_score(self, wanted: str | None, members: int | None) -> int | None:
+    def find_score(self, name: str | None, members: int | None) -> int | None:
         """Return the column of scores that was named or can be no other; None for a choice."""
         titles = self.titles
-        if wanted is not None:
-            place = self.named(wanted, "--column")
+        if name is not None:
+            place = self.named(name, "--column")
             if place == members:
                 raise ScoresError(f"{self.path}: scores and memberships are two columns")
             if _is_key(titles[place]) or plain_title(titles[place]) in MEMBERS:
@@ -243,8 +241,12 @@ class _Chooser:
         usual = self.usual("--column", (n for n in others if is_score(titles[n])))
         if usual is not None or not any(titles):
             return usual
-        left = [n for n in others if titles[n] and not _is_other(titles[n])]
-        return left[0] if len(left) == 1 and (members is not None or len(titles) == 1) else None
+        candidates = [n for n in others if titles[n] and not _is_other(titles[n])]
+        return (
+            candidates[0]
+            if len(candidates) == 1 and (members is not None or len(titles) == 1)
+            else None
+        )
 
     def other_of_two(self, score: int | None) -> tuple[int, int]:
         """Return the columns of scores and memberships if titles say nothing of memberships."""

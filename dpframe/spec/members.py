@@ -138,9 +138,9 @@ def _member(
 
 
 def _check_labels(members: list[Member], tables: dict[Path, _Table], document: Document) -> None:
-    taken: dict[str, Member] = {}
+    by_label: dict[str, Member] = {}
     for member in members:
-        first = taken.setdefault(member.label, member)
+        first = by_label.setdefault(member.label, member)
         if first is member:
             continue
         where = f"{first.path[0]}[{first.path[1]}]"

@@ -334,13 +334,13 @@ def read_ranges(tables: Mapping[str, Any]) -> list[Range]:
 
 
 def _range(key: str, value: Any) -> Range:
-    wanted = f"{key}: should be a list of values, or {{ low = …, high = …, log = true }}"
+    message = f"{key}: should be a list of values, or {{ low = …, high = …, log = true }}"
     if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= _ENDS:
-        raise ValueError(wanted)
+        raise ValueError(message)
     low, high, log = value["low"], value["high"], value.get("log", False)
     numbers = [one for one in (low, high) if type(one) in (int, float) and math.isfinite(one)]
     if len(numbers) < 2 or type(log) is not bool:
-        raise ValueError(wanted)
+        raise ValueError(message)
     if not low < high or (log and low <= 0):
         raise ValueError(f"{key}: low must be below high, and above 0 with log = true")
     plain = Range(key, (), (float(low), float(high)), log, type(low) is type(high) is int)

@@ -27,13 +27,13 @@ from dpframe.testing.plugins import LeftOut, Trial
 def _playable(pair: Pair) -> None:
     problem = unusable(pair)
     assert problem is None, problem
-    made = pair.d0, pair.d1
+    sent_pair = pair.d0, pair.d1
     try:
-        back = cloudpickle.loads(cloudpickle.dumps(made))
+        received = cloudpickle.loads(cloudpickle.dumps(sent_pair))
     except Exception as error:
         raise AssertionError(f"D or D′ cannot be sent to a worker process: {error}") from None
-    for name, sent, got in zip(("D", "D′"), made, back, strict=True):
-        assert same(sent, got), f"{name} changed when it was sent to a worker process"
+    for name, sent, copy in zip(("D", "D′"), sent_pair, received, strict=True):
+        assert same(sent, copy), f"{name} changed when it was sent to a worker process"
 
 
 def _different(pair: Pair) -> None:
