@@ -274,8 +274,8 @@ MUTANTS = [
         22,
         "shards of other code are judged",
         "dpframe/commands/shard.py",
-        "_difference(here, {**first.origin(),",
-        "_difference(here, {**here,",
+        "_difference(local_origin, {**first.origin(),",
+        "_difference(local_origin, {**local_origin,",
         ("tests/commands/test_shard.py::test_counts_of_other_code_are_not_judged_here",),
     ),
     Mutant(

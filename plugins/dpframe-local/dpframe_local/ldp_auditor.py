@@ -102,11 +102,11 @@ def table(epsilon: float = 2.0, k: int = 200) -> list[tuple[str, float, float]]:
         *(protocols.SHE, protocols.BLH, protocols.OLH),
     )
     pair = Values(d0=[0.0], d1=[k - 1.0], adjacency="replace a user")
-    found = []
+    rows = []
     for cls in classes:
         more = {"theta": best_threshold(epsilon)} if cls is protocols.THE else {}
-        made = cls(epsilon=epsilon, k=k, **more).resolve(pair)
-        truth = made.truth(pair)
+        protocol = cls(epsilon=epsilon, k=k, **more).resolve(pair)
+        truth = protocol.truth(pair)
         loss = epsilon if truth is None else float(truth.epsilon_at(0.0))
-        found.append((cls.name, loss, expected_epsilon(guess_rate(made), k)))
-    return found
+        rows.append((cls.name, loss, expected_epsilon(guess_rate(protocol), k)))
+    return rows

@@ -431,43 +431,43 @@ class Watch:
             others: returns inputs of records that are no canaries. It is called only if canaries
                 seem to be missing or misplaced, because equal inputs cause the same.
         """
-        found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
-        own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
+        places = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
+        own = np.bincount(places[places >= 0].numpy(), minlength=len(members))
         seen = np.sum(gathered_objects(own), axis=0)
         # A batch of distributed training is what all ranks had in a step.
         every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
         rows = np.array([sum(one) for one in every], float)
         apart = ~self.canaries.shared()
-        found = self._of_canaries(seen[apart], rows, members[apart])
+        warnings = self._of_canaries(seen[apart], rows, members[apart])
         uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
-        if (found or uneven) and seen.any():
+        if (warnings or uneven) and seen.any():
             apart = ~self.canaries.shared(others())
-            found = self._of_canaries(seen[apart], rows, members[apart])
+            warnings = self._of_canaries(seen[apart], rows, members[apart])
             uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
         if self.held_out_rows:
-            found.append(
+            warnings.append(
                 f"records of held_out were trained on, {self.held_out_rows:,} times: "
                 "measurements on them say nothing about new data"
             )
-        found += map(Doubt, self.noise.warnings())
+        warnings += map(Doubt, self.noise.warnings())
         claimed = engine is not None or (epsilon is not None and math.isfinite(epsilon))
         if self.optimizer is None:
             text = "the optimiser was not watched: batches, clipping and noise were not checked"
-            found.append(Doubt(f"{text}; pass it to canaries.watch") if claimed else text)
+            warnings.append(Doubt(f"{text}; pass it to canaries.watch") if claimed else text)
         elif not self.rows and not self.before:
-            found.append(
+            warnings.append(
                 Doubt(
                     "the watched optimiser made no step: pass the one that trains the model; "
                     "canaries, batches and noise were not checked"
                 )
             )
         else:
-            found += uneven
-            found += self._of_other_parameters()
-            found += map(Doubt, self._of_accountant(rows, engine))
-        found += map(Doubt, self._of_clipping(claimed, engine))
+            warnings += uneven
+            warnings += self._of_other_parameters()
+            warnings += map(Doubt, self._of_accountant(rows, engine))
+        warnings += map(Doubt, self._of_clipping(claimed, engine))
         if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
-            found.append(
+            warnings.append(
                 Doubt(
                     "the weights may not be those of the end of this training: "
                     + (
@@ -486,14 +486,14 @@ class Watch:
                 "canaries, batches and noise were not checked, and gradient scores do not include "
                 "them"
             )
-            found.append(Doubt(text) if self.before > made / 2 else text)
+            warnings.append(Doubt(text) if self.before > made / 2 else text)
         if self.loaded and (step := self.loaded[0] + len(self.rows) - self.loaded[1]) != made:
             text = (
                 f"the weights are those after step {step:,} of {made:,}: "
                 "the claim covers the whole training, so this audit sees only part of it"
             )
-            found.append(Doubt(text) if step < made / 2 else text)
-        return found
+            warnings.append(Doubt(text) if step < made / 2 else text)
+        return warnings
 
     def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
         """Compare the canaries with unique inputs with what was trained on."""
