@@ -81,7 +81,7 @@ class OneRunIndependent(Estimator, name="one-run-independent"):
         "independent of each other given the coins"
     )
     assumes: ClassVar[str] = INDEPENDENT
-    reference: ClassVar[str] = "Hoeffding (1956)"
+    reference: ClassVar[str] = "[Hoeffding1956] (doi:10.1214/aoms/1177728178)"
 
     def statistic(self) -> CoinOrder:
         return CoinOrder()

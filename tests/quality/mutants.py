@@ -462,4 +462,31 @@ MUTANTS = [
         "held, least = self.first_held(error), 0.0",
         ("tests/search/test_wealth.py::test_bets_on_events_have_half_of_the_error_of_a_bound",),
     ),
+    Mutant(
+        42,
+        "a stake on a step looks at the step",
+        "dpframe/stats/step_bets.py",
+        "        counted = numbers <= limits\n",
+        "        counted = numbers <= limits\n"
+        "        if self._exceeding:\n"
+        "            stakes = stakes * (numbers <= np.mean(self._exceeding, axis=0))\n",
+        ("tests/stats/test_step_bets.py::test_the_stated_noise_is_refuted_with_the_stated_error",),
+    ),
+    Mutant(
+        43,
+        "a larger stake on a step is cut where it loses everything",
+        "dpframe/stats/step_bets.py",
+        "np.log1p(stakes * (np.where(counted, gains, 0.0) - deltas))",
+        "np.log(np.maximum(1 + 3 * stakes * (np.where(counted, gains, 0.0) - deltas), 0.1))",
+        ("tests/stats/test_step_bets.py",),
+    ),
+    Mutant(
+        44,
+        "a threshold at order statistics is chosen by the share of those in beyond it",
+        "dpframe/stats/independent_ranks.py",
+        "    high, low = outside[-1 - rank], inside[rank]\n",
+        "    gains = [(inside > one).sum() - (outside > one).sum() for one in outside]\n"
+        "    high, low = outside[int(np.argmax(gains))], inside[rank]\n",
+        ("tests/stats/test_independent_ranks.py",),
+    ),
 ]

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from dpframe import plot, score_one_run
 from dpframe.plugins import NOTHING_TESTED, ApproxDP, DpframeError
 from dpframe_torch import accounting
-from dpframe_torch.records import CanaryError
-from dpframe_torch.watching import Doubt
+from dpframe_torch.records import CanaryError, Doubt
 
 RECORD = "record.json"
 PICTURE = "picture.svg"

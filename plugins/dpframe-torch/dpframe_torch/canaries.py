@@ -22,6 +22,7 @@ from dpframe_torch.records import (
     KINDS,
     REPLACING,
     CanaryError,
+    Doubt,
     Kind,
     Making,
     check_tokens,
@@ -31,7 +32,7 @@ from dpframe_torch.records import (
     inputs_of,
     make,
 )
-from dpframe_torch.watching import Doubt, Watch
+from dpframe_torch.watching import Watch
 
 Bools = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -259,6 +260,7 @@ class Canaries:
             inputs_of(self._held_out(), fields),
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
             fields.inputs if isinstance(self.records[0], Mapping) else None,
+            self._members,
         )
         self._uses.trainings.append(self.watched.rows)
         self.watched.attach(model, optimizer)
@@ -341,6 +343,8 @@ class Canaries:
             remarks += watched.warnings(self._members, epsilon, engine, self._other_inputs)
             remarks += watched.doubts_of_epsilon(epsilon, delta, engine)
             remarks += self._of_trainings(watched)
+            if watched.gradients is not None:
+                remarks += watched.gradients.warnings()
             remarks += self._of_earlier_noise(watched.noise.fingerprint)
         elif self.kind == "random-gradient":
             raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
@@ -395,6 +399,7 @@ class Canaries:
                 "watched": None if watched is None else watched.described(),
             },
             limits=[
+                *(gradients.summary() if gradients is not None else ()),
                 *(watched.unchecked() if watched is not None else ()),
                 *self._of_augmentation(),
                 *LIMITS,

@@ -11,16 +11,26 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dpframe.stats.step_bets import StepBets
 from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
-from dpframe_torch.records import CanaryError
+from dpframe_torch.records import CanaryError, Doubt
 
 COORDINATES = 8  # of a direction, at most
 CONTROLS = 64  # directions without canaries, in which the noise is estimated, at most
-FEWEST_CONTROLS = 16  # with fewer, all directions estimate it, and scores depend on each other
+FEWEST_CONTROLS = 48  # with fewer, all directions estimate it, and scores depend on each other
 LARGE = 10.0
 """Norm of a canary's gradient before clipping ÷ the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
+BETS_ERROR = 0.05  # of the bets on the noise of steps
+NEARLY_CERTAIN = 1e-6  # probability of bets at which a claim is no longer called consistent
+WEALTH_POINTS = 200  # of their wealth, in the record
 LEAST_DEVIATION = 1e-3  # deviation of what a step releases, in units of the clipping norm
+
+
+def thinned(wealth: list[float]) -> list[float]:
+    """Return at most `WEALTH_POINTS` values at equal distances, the last one included."""
+    step = -(-len(wealth) // WEALTH_POINTS) or 1
+    return wealth[::-1][::step][::-1]
 
 
 class GradientCanaries:
@@ -39,11 +49,19 @@ class GradientCanaries:
         optimizer: Opacus's.
         records: number of records in the training set from which batches are sampled.
         seed: of the directions.
+        included: canaries in the training set, shape [m]; only these are sampled.
     """
 
     def __init__(
-        self, number: int, optimizer: Any, records: int, seed: np.random.SeedSequence
+        self,
+        number: int,
+        optimizer: Any,
+        records: int,
+        seed: np.random.SeedSequence,
+        included: npt.NDArray[np.bool_],
     ) -> None:
+        self.included = torch.from_numpy(np.asarray(included))
+        self.bets = StepBets()
         self.optimizer = optimizer
         self.records = max(1, records)
         self.params: list[Tensor] = list(optimizer.params)
@@ -96,19 +114,54 @@ class GradientCanaries:
             earlier._score()
             self.total += earlier.total
             self.spreads += earlier.spreads
+            self.bets = earlier.bets
 
     def scores(self) -> npt.NDArray[np.float64]:
         """Return the log-likelihood ratio of each canary, summed over all steps, shape [m]."""
         self._score()
         return np.asarray(self.total.cpu().numpy(), np.float64).copy()
 
-    def described(self) -> dict[str, float]:
+    def described(self) -> dict[str, Any]:
         """Return statistics of the released values in the directions, for the record.
 
-        Without canaries and other records, their spread would equal the noise multiplier.
+        Without canaries and other records, their spread would equal the noise multiplier. `bets`
+        are those on the stated noise and clipping norm; see `dpframe.stats.step_bets`.
         """
         self._score()
-        return {"spread": float(np.mean(self.spreads)) if self.spreads else math.nan}
+        return {
+            "spread": float(np.mean(self.spreads)) if self.spreads else math.nan,
+            "bets": {
+                "steps": len(self.bets.wealth),
+                "p_value": self.bets.p_value,
+                "refuted_after": self.bets.refuted_after(BETS_ERROR),
+                "wealth": [round(one, 3) for one in thinned(self.bets.wealth)],
+            },
+        }
+
+    def warnings(self) -> list[str]:
+        """Return a `Doubt` if bets refute the stated noise of the steps almost certainly."""
+        if self.bets.p_value > NEARLY_CERTAIN:
+            return []
+        return [
+            Doubt(
+                f"bets on the releases of {len(self.bets.wealth):,} steps refute the stated noise "
+                f"and clipping norm (p ≤ {self.bets.p_value:.1g}, however canaries depend on each "
+                "other): the noise is smaller than the noise multiplier says, or gradients are "
+                "longer than the clipping norm"
+            )
+        ]
+
+    def summary(self) -> list[str]:
+        """Return a sentence on the result of the bets."""
+        steps, p_value = len(self.bets.wealth), self.bets.p_value
+        if not steps:
+            return []
+        after = self.bets.refuted_after(BETS_ERROR)
+        found = "do not refute them" if after is None else f"refute them at 95 % after {after:,}"
+        return [
+            f"Bets on the stated noise and clipping norm of {steps:,} steps {found} (p ≤ "
+            f"{p_value:.2g}, by itself)."
+        ]
 
     def _clip(self) -> Any:
         batches = self.slots()[self.done :]
@@ -168,6 +221,7 @@ class GradientCanaries:
                 "canary was inserted: random-gradient canaries need grad_sample_mode='hooks'"
             )
         self.done = 0
+        slots = self.slots()
         optimizer, norm = self.optimizer, norm_of(self.optimizer)
         # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.
         batch = (optimizer.expected_batch_size or 0) * optimizer.accumulated_iterations
@@ -184,12 +238,28 @@ class GradientCanaries:
                 mine = self.which == index
                 values[mine] = p.grad.reshape(-1)[self.inner[mine]].to(values.dtype)
         rate = min(max(batch / self.records, 1e-9), 1 - 1e-9)
+        # Opacus rounds the expected batch down; a rate that is too small would favour the bets.
+        most = (batch + optimizer.accumulated_iterations) / self.records
+        if batch and optimizer.noise_multiplier > 0 and len(slots) == 1 and most < 1:
+            self._bet(values, slots[0], scale / norm, most)
         self.kept.append(values)
         self.facts.append(
             (scale / norm, float(optimizer.noise_multiplier), math.log(rate / (1 - rate)))
         )
         if len(self.kept) >= STEPS_AT_ONCE:
             self._score()
+
+    def _bet(self, values: Tensor, slots: Tensor, scale: float, rate: float) -> None:
+        """Bet on what a step released in the directions of the canaries of the training set."""
+        released = (values[: self.number] * self.signs[: self.number]).sum(1).double() * scale
+        sampled = torch.zeros(self.number, dtype=torch.bool)
+        sampled[slots[slots >= 0].cpu()] = True
+        self.bets.update(
+            released.cpu()[self.included].numpy(),
+            sampled[self.included].numpy(),
+            float(self.optimizer.noise_multiplier),
+            rate,
+        )
 
     def _score(self) -> None:
         """Add the evidence of the stored steps."""

@@ -20,6 +20,14 @@ class CanaryError(DpframeError):
     """The canaries, or the training run that they belong to, cannot be used in this state."""
 
 
+class Doubt(str):
+    """A warning under which the verdict must not be "consistent".
+
+    Either the audit did not see the training, so finding no violation means nothing, or the
+    training is not the one of the claim.
+    """
+
+
 Kind = Literal["mislabelled", "blank", "as-they-are", "random-gradient", "text"]
 KINDS: tuple[Kind, ...] = ("mislabelled", "blank", "as-they-are", "random-gradient", "text")
 REPLACING = ("mislabelled", "blank", "as-they-are")

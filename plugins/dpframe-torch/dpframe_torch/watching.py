@@ -25,7 +25,7 @@ from dpframe_torch import independence
 from dpframe_torch.accounting import Loss
 from dpframe_torch.checks import RARE, NoiseMeter, norm_of, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
-from dpframe_torch.records import CanaryError, keys_of
+from dpframe_torch.records import CanaryError, Doubt, keys_of
 from dpframe_torch.scoring import check_model, gathered_objects, inner_of, ranks
 
 Bools = npt.NDArray[np.bool_]
@@ -38,14 +38,6 @@ FEWEST_ROWS = 3  # of a batch with which independence is checked
 TRIAL_BATCHES = 3  # such batches: a head that starts at zero hides everything in the first
 FEWEST_STEPS = 10  # before batches are judged
 SUM_ROUNDING = 1e-3  # of sums in float32, at most
-
-
-class Doubt(str):
-    """A warning under which the verdict must not be "consistent".
-
-    Either the audit did not see the training, so finding no violation means nothing, or the
-    training is not the one of the claim.
-    """
 
 
 class Hook:
@@ -121,6 +113,7 @@ class Watch:
         held_out: inputs that must not be used for training.
         seed: of the directions of gradient canaries.
         name: key of the inputs in records, which may be that of an argument of the model.
+        included: canaries in the training set, shape [m]; default: all.
     """
 
     def __init__(
@@ -132,12 +125,14 @@ class Watch:
         held_out: Sequence[Tensor],
         seed: np.random.SeedSequence,
         name: Any = None,
+        included: Bools | None = None,
     ) -> None:
         self.run = run
         self.kind = kind
         self.records = records
         self.canaries = Keys(inputs)
         self.held_out = Keys(held_out)
+        self.included = np.ones(len(inputs), np.bool_) if included is None else included
         self.seed = seed
         self.name = name
         self.found: list[Tensor] = []  # places of canaries, for each batch
@@ -216,7 +211,9 @@ class Watch:
                 )
             earlier, self.gradients = (
                 self.gradients,
-                GradientCanaries(len(self.canaries.inputs), optimizer, self.records, self.seed),
+                GradientCanaries(
+                    len(self.canaries.inputs), optimizer, self.records, self.seed, self.included
+                ),
             )
             self.gradients.go_on(earlier)
             self.gradients.attach(lambda: [slots for _, slots in self.pending])

@@ -65,6 +65,22 @@ def test_noise_is_estimated_where_no_canary_is_so_that_scores_are_independent():
     assert losses["independent"]["supported"] is False
 
 
+def bets_of(one):
+    return one.canaries.watched.described()["directions"]["bets"]
+
+
+def test_bets_on_steps_refute_noise_that_is_too_small_and_keep_the_right_one():
+    """Right noise is refuted in more than 5 of 8 trainings with probability below 1e-6."""
+    right = [bets_of(script(seed=seed).train(4)) for seed in range(8)]
+    assert all(one["steps"] == len(one["wealth"]) > 20 for one in right)
+    assert sum(one["refuted_after"] is not None for one in right) <= 5
+    small = script(seed=0)
+    mistakes.halved(small)
+    found = bets_of(small.train(4))
+    assert found["refuted_after"] is not None
+    assert found["p_value"] <= 0.05
+
+
 def test_directions_over_several_parameters_are_found_again():
     canaries = Canaries(table(60), 60, "random-gradient", seed=0, out=None)
     one = Script(canaries, width=4, noise=0.3, batch=25).train(3)
