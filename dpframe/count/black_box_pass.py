@@ -297,7 +297,7 @@ class BlackBoxPass(PassWork):
         self.independence.conclude()
         for tally, kinds in zip(self.exceptions, self._kinds, strict=True):
             raised, trials = tally.total()
-            # Exceptions of several kinds may tell D from D′.
+            # Exceptions of several kinds may distinguish D from D′.
             if all(trials) and tuple(raised) == trials and len(kinds) < 2:
                 raise CellError(only_exceptions("all answers", kinds, self.source.words))
 

@@ -152,7 +152,7 @@ class Workers(requests.WorkerSource):
     def _reserve(
         self, load: requests.BlackBoxPayload, interpreter: str | None, number: int
     ) -> list[WorkerProcess]:
-        # A process runs the code of one black box, so no black box meets the state that another has
+        # A process runs the code of one black box, so no black box finds the state that another has
         # left.
         usable = [
             process

@@ -1,4 +1,4 @@
-"""One worker process: start it, send requests, wait for answers, and end it at any moment."""
+"""One worker process: start it, send requests, wait for replies, and end it at any moment."""
 
 import contextlib
 import json

@@ -1,1 +1,1 @@
-"""Turn a plan into counts and estimates. Knows no terminal."""
+"""Turn a plan into counts and estimates, without a terminal."""

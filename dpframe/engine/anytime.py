@@ -57,7 +57,7 @@ class EstimatorState:
         return estimate
 
     def bound(self, query: Query) -> float | None:
-        """Return the bound of all rounds so far in answer to another question."""
+        """Return the bound of all rounds so far for another query."""
         query = query._replace(only="bound")
         return self.estimator.conclude(self.state, self.layout, query).epsilon_lower
 

@@ -162,7 +162,7 @@ def slack(
         estimate: of the certified bound and the p-values.
         truth: exact curve of the pair, if known.
         shares: exact probabilities of the counted bins on D and on D′, if known.
-        bound_of: returns the bound of the same counts in answer to another question.
+        bound_of: returns the bound of the same counts for another query.
 
     Returns:
         None if the claimed ε is infinite at the cell's δ, or a bound is missing or infinite.
@@ -259,5 +259,5 @@ def note_of_looks(looks: Looks) -> tuple[str, ...]:
     return (
         f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
         "looks together err with at most 1.5 times that. If you changed the mechanism permanently, "
-        "start note_of_looks in a new folder: --out DIR",
+        "start again in a new folder: --out DIR",
     )

@@ -3,7 +3,7 @@
 A question contains everything that decides the verdict on given counts: claim, attack, estimator
 and their code, δ, the error, and the cells that share it. It contains nothing that decides only the
 draws: precision, chunks, generator, code of the mechanism. Looks are numbered by seed, mechanism,
-pair and repeat. The same question to the same draws has the same answer, so it is not a new look.
+pair and repeat. The same question about the same draws has the same result: it is not a new look.
 Another question, or other draws for any reason, is the next look. Draws are compared by their
 results:
 
@@ -58,16 +58,16 @@ Number: TypeAlias = Annotated[int, Ge(1), Lt(2**30)]
 
 
 class Question(NamedTuple):
-    """A question about some draws: what a cell, or a search, wants to know of them."""
+    """A question about some draws: the claim of a cell or of a search, with its settings."""
 
     draws: Draws
-    digest: str  # of everything that determines the answer besides the draws
-    trials: Trials = (0, 0)  # the largest number of trials at which an answer was shown
+    digest: str  # of everything that determines the result besides the draws
+    trials: Trials = (0, 0)  # the largest number of trials at which a result was shown
     rounds: str = ""  # for bets, a digest of the counts of each round, 8 digits each
     seeded: bool = True  # rounds that are missing will be the same again
 
     def continues(self, earlier: Question) -> bool:
-        """True if the answer is the earlier one, or the bets go on from it."""
+        """True if the result is the earlier one, or the bets go on from it."""
         same = (self.draws, self.digest, self.seeded) == earlier[:2] + earlier[4:]
         return same and (
             self.rounds.startswith(earlier.rounds)
@@ -147,10 +147,10 @@ class Ledger:
         return Looks(tuple(trials), number)
 
     def write(self) -> None:
-        """Write the questions of this run, before any answer is shown.
+        """Write the questions of this run, before any result is shown.
 
         Raises:
-            OutputError: they cannot be written; then no answer may be shown.
+            OutputError: they cannot be written; then no result may be shown.
         """
         lines = [_LINE.dump_json(line).decode() for line in self._own]
         missing = [line for line in lines if line not in self._text.split("\n")]

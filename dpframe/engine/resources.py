@@ -27,7 +27,7 @@ CELL_BYTES = 8_000
 
 COUNT_BYTES = 160  # memory of a count in the record, as a Python number among others
 MOST_CHUNKS = 2**31 - 1  # chunks of a dataset; the device numbers them with 32 bits
-IDEAL_PILOT = 1000  # scores per dataset of an imagined pilot that tells D from D′ perfectly
+IDEAL_PILOT = 1000  # scores per dataset of an imagined pilot that separates D from D′ perfectly
 
 
 def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:

@@ -38,7 +38,7 @@ class GaveUpError(CellError):
 
 
 class Work(Protocol):
-    """A pass or a search, as the schedule sees it."""
+    """A pass or a search, as work for the threads of a schedule."""
 
     run: RunSettings
     on_host: bool  # it keeps no device busy

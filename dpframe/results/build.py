@@ -55,8 +55,8 @@ def cell_record(
         trials: draws counted on D and on D′.
         counts: JSON lists, first axis the dataset.
         statistic: description of the statistic.
-        estimate: answer of the estimator, one that was `checked`.
-        extreme: answer for the most extreme counts possible; None if there is no verdict.
+        estimate: the estimate, one that was `checked`.
+        extreme: the estimate for the most extreme counts possible; None if there is no verdict.
         certified: True if the bound of the estimate is valid.
         query: question that the estimator answered.
         truth: exact curve of the mechanism for this pair, if known.
@@ -128,7 +128,7 @@ def basis_of(
 ) -> model.Basis | None:
     """Return the numbers that decide the verdict; None if the cell gets no verdict.
 
-    `extreme` answers for the most extreme counts; `confidence` is that of all verdicts together.
+    `extreme` is the estimate for the most extreme counts; `confidence` is that of all verdicts.
     """
     claim, p_resolved = query.claim, estimate.p_resolved
     if extreme is None or claim is None or p_resolved is None:
@@ -233,7 +233,7 @@ def estimate_record(
 ) -> model.EstimateRecord:
     """Return an estimate that was `checked`, without its bound unless it is certified.
 
-    The estimate answers `query`; `notes` follow the estimator's own. `anytime` says that the bound
+    The estimate is for `query`; `notes` follow the estimator's own. `anytime` is true if the bound
     is valid at all numbers of trials simultaneously.
     """
     upper = estimate.epsilon_upper

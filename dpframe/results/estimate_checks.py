@@ -41,10 +41,10 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
-    """Return the answer of `Estimator.estimate` with plain Python numbers.
+    """Return the result of `Estimator.estimate` with plain Python numbers.
 
     `certified` says that the estimator promises a valid bound, `tested` that the cell gets a
-    verdict. Raises CellError if the answer contradicts itself or is not an `Estimate`.
+    verdict. Raises CellError if the estimate contradicts itself or is not an `Estimate`.
     """
     if not isinstance(estimate, Estimate):
         raise CellError(f"estimate returned {shown(estimate)}; it must return an Estimate")

@@ -192,7 +192,7 @@ class EvidenceRecord(RecordPart):
 
 
 class EstimateRecord(RecordPart):
-    """The answer of an estimator."""
+    """The result of an estimator."""
 
     epsilon: Number
     """point estimate, in nats; may be infinite. Not a bound"""
@@ -493,7 +493,7 @@ class CellRecord(RecordPart):
     """the reason if nothing was tested, because every answer or every score was the same; the
     verdict is then inconclusive"""
     estimate: EstimateRecord | None
-    """the answer of the estimator; null if the cell failed"""
+    """the result of the estimator; null if the cell failed"""
     verdict: Verdict | None
     """`violated`, `consistent`, `inconclusive`, or null: nothing claimed, nothing certified, or
     failed"""

@@ -1,4 +1,4 @@
-"""Read, check and write records, and read the answers of other commands.
+"""Read, check and write records, and read the output of other commands.
 
 A record that is read must agree with its digest and with the verdicts that its own numbers give.
 P-values and bounds are not derived from the counts again: this would need the estimator's code,
@@ -31,11 +31,11 @@ from dpframe.results.verdict import judged, surprising, totals
 NAME = "record.json"
 MET, UNMET, NOT_RUN = 0, 1, 3
 SAME_NUMBER = 1e-9  # relative difference between two ways to compute the same
-ANSWERS = ("score", "score-one-run")
-"""Kinds of answers about scores made elsewhere, which figures and reports take like records."""
-MOST_DOCUMENT_BYTES = 1 << 28  # bytes of an answer
+SCORE_KINDS = ("score", "score-one-run")
+"""Kinds of score results, which figures and reports take like records."""
+MOST_DOCUMENT_BYTES = 1 << 28  # bytes of a score result
 MOST_RECORD_BYTES = 4 << 30  # Bytes of a record. A million cells take 3 GiB.
-_ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
+_SCORE_RESULT = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
 _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
 
 
@@ -43,21 +43,21 @@ def answer_at(path: Path) -> dict[str, Any] | None:
     """Return the output of `dpframe score --json` from a file, as JSON values; None if it has none.
 
     `path` may also be a directory that holds this file in place of a record. Raises RecordError if
-    the file begins like an answer but is not JSON.
+    the file begins like a score result but is not JSON.
     """
     path = path / NAME if path.is_dir() else path
     if not path.is_file():
         return None
     try:
         with path.open("rb") as file:
-            if not _ANSWER.match(file.read(200)):
+            if not _SCORE_RESULT.match(file.read(200)):
                 return None
         document = json.loads(read_regular(path, MOST_DOCUMENT_BYTES))
     except (OSError, NotReadableError):
         return None  # reported when it is read as a record
     except ValueError as error:
         raise RecordError(f"{path}: not JSON: {error}") from None
-    return document if isinstance(document, dict) and document.get("kind") in ANSWERS else None
+    return document if isinstance(document, dict) and document.get("kind") in SCORE_KINDS else None
 
 
 def dumps(record: Record | Mapping[str, Any]) -> str:
@@ -182,14 +182,14 @@ def _first_problem(error: ValidationError) -> str:
 def subject(
     record: Record | Mapping[str, Any] | str | os.PathLike[str],
 ) -> Record | Mapping[str, Any]:
-    """Return the subject of a figure or report: a record, or an answer about scores.
+    """Return the subject of a figure or report: a record, or a score result.
 
     `record` is either of them, the path of one, or the directory of a run. Raises RecordError for
     anything else.
     """
     if isinstance(record, str | os.PathLike):
         return answer_at(Path(record)) or load(record)
-    if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
+    if isinstance(record, Mapping) and record.get("kind") in SCORE_KINDS:
         return record
     return as_record(record)
 

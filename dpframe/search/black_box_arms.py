@@ -157,7 +157,7 @@ class BlackBoxArm(arms.Arm):
     def same_exception(self) -> int | None:
         """Return the kind of the first answers if all are the same exception, else None.
 
-        Call it after `warm_up`. Exceptions of several kinds may tell D from D′.
+        Call it after `warm_up`. Exceptions of several kinds may distinguish D from D′.
         """
         assert self._kept is not None
         return one_exception([Answers(rows) for rows in self._kept])

@@ -58,7 +58,7 @@ EndedBy = Literal["decided", "trials", "seconds", "pairs", "lost"]  # as in `Cov
 
 
 class Settings(NamedTuple):
-    """The run that a search belongs to, as the search sees it."""
+    """The settings and services of a run that one of its searches uses."""
 
     plan: Plan
     run: RunSettings

@@ -37,7 +37,7 @@ def half_line(edge: Any, *, is_above: bool) -> str:
 
 
 class NestedEvents(NamedTuple):
-    """The events that best tell two histograms apart, from the empty one to the whole."""
+    """The events that best distinguish two histograms, from the empty one to the whole."""
 
     fpr: Floats  # Q(E), ascending, shape [k + 1]
     fnr: Floats  # 1 − P(E), descending, the same shape

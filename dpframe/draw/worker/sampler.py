@@ -1,6 +1,6 @@
 """Run the loop of a worker process: load a black box and its data, draw chunks, reply.
 
-Tasks arrive on standard input and answers leave on standard output, both as frames. The black box
+Tasks arrive on standard input and replies leave on standard output, both as frames. The black box
 itself has an empty standard input, and its prints go to standard error.
 """
 
