@@ -115,7 +115,6 @@ MUTANTS = [
         'order = np.argsort(p, kind="stable")',
         "order = np.arange(len(p))",
         ("tests/stats/test_joint.py::test_rejects_what_the_definition_rejects",),
-        calibrate=True,
     ),
     Mutant(
         8,
@@ -148,7 +147,6 @@ MUTANTS = [
         "return 1 if number == 1 else number * (number + 1)",
         "return 1",
         ("tests/engine/test_ledger.py",),
-        calibrate=True,
     ),
     Mutant(
         12,

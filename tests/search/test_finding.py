@@ -111,7 +111,6 @@ def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.Mo
     assert str(cell.reason).startswith(told)
     file = io.StringIO()
     render(record, Console(file=file, width=200))
-    assert f"✗ {told.partition(';')[0]}" in file.getvalue()  # in the table
     assert told in file.getvalue()
     monkeypatch.setattr(Wealth, "profile", lambda *_: ((0.0, 0.45), (0.9, 0.1)))
     (cell,) = dpframe.audit({**NULL, "mechanism": half}, plugins=[Shifted]).cells
