@@ -22,11 +22,11 @@ from dpframe.plugins import (
 )
 from dpframe.stats.independent_ranks import (
     RankTest,
-    largest_refuted,
     rank_gaussian_mu,
     rank_p_value,
     rank_test,
 )
+from dpframe.stats.roots import crossing
 
 INDEPENDENT = "independent"
 SHARE = 0.1  # of the expected number of canaries that are out: the rank that refutes curves
@@ -122,12 +122,12 @@ class OneRunIndependent(Estimator, name="one-run-independent"):
 
 
 class GaussianBound(NamedTuple):
-    """What the scores of one run refute if they are independent and the mechanism is Gaussian."""
+    """The bound of one run if its scores are independent and the mechanism is Gaussian."""
 
     mu_lower: float
     """Largest μ of a refuted μ-GDP claim [Dong2022]."""
     p_value: float | None
-    """Of the claim that was given, if it is μ-GDP."""
+    """The p-value of the given claim; None unless it is μ-GDP."""
 
 
 def gaussian_bound(
@@ -160,6 +160,8 @@ def _p_value(tests: Sequence[RankTest], claim: Claim) -> float:
 
 def _largest(tests: Sequence[RankTest], delta: float, error: float) -> float:
     """Return the largest ε that is refuted at δ."""
-    return largest_refuted(
-        lambda epsilon: _p_value(tests, ApproxDP(epsilon, delta)) <= error, MOST_EPSILON
+    return crossing(
+        lambda epsilon: _p_value(tests, ApproxDP(epsilon, delta)) - error,
+        most=MOST_EPSILON,
+        tolerance=1e-4,
     )

@@ -276,7 +276,9 @@ def score_one_run(
             # None if no estimator could decide.
             "refuted": VIOLATED in verdicts if {VIOLATED, CONSISTENT} & verdicts else None,
             "untested": _untested(rows) if claim is not None else None,
-            "independent": None if doubt else _independent(canaries, deltas, 1 - confidence, claim),
+            "independent": None
+            if doubt or np.isnan(canaries.scores).any()  # NaN may show who is in, or may be missing
+            else _independent(canaries, deltas, 1 - confidence, claim),
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
         }

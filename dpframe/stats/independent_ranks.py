@@ -22,6 +22,7 @@ from scipy import special
 
 from dpframe.common.types import Bools, Floats
 from dpframe.stats.gaussian import gaussian_tradeoff
+from dpframe.stats.roots import crossing
 
 MOST_MU = 40.0
 
@@ -80,19 +81,10 @@ def rank_p_value(test: RankTest, tradeoff: Callable[[Floats], Floats]) -> float:
     return min(1.0, float(_MASSES @ np.where(exceeding >= mean + 1, tails, 1.0) @ _MASSES))
 
 
-def largest_refuted(refuted: Callable[[float], bool], most: float) -> float:
-    """Return the end of the refuted values 0 … of a parameter, to 1e-4 below it; at most `most`."""
-    low, high = 0.0, most
-    if not refuted(low):
-        return 0.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
-
-
 def rank_gaussian_mu(test: RankTest, error: float) -> float:
     """Return the largest μ of a μ-GDP claim [Dong2022] that is refuted with this error."""
-    return largest_refuted(
-        lambda mu: rank_p_value(test, lambda fpr: gaussian_tradeoff(fpr, mu)) <= error, MOST_MU
+    return crossing(
+        lambda mu: rank_p_value(test, lambda fpr: gaussian_tradeoff(fpr, mu)) - error,
+        most=MOST_MU,
+        tolerance=1e-4,
     )

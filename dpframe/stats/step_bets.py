@@ -18,6 +18,7 @@ steps is an e-process, and its largest value is at most 1/α with probability 1 
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 from scipy.special import logsumexp
@@ -38,7 +39,7 @@ class StepBets:
 
     def __init__(self) -> None:
         self._logs = np.zeros(len(EPSILONS))
-        self._exceeding: list[Floats] = []  # of the last steps, for each ε
+        self._exceeding: deque[Floats] = deque(maxlen=REMEMBERED)  # of the last steps, for each ε
         self.wealth: list[float] = []
         """ln of the wealth after each step; the start is 0."""
 
@@ -62,7 +63,7 @@ class StepBets:
         counted = numbers <= limits
         gains = inside / (len(released) * rate) - np.exp(epsilons) * (numbers - inside) / outside
         self._logs += np.log1p(stakes * (np.where(counted, gains, 0.0) - deltas))
-        self._exceeding = [*self._exceeding, numbers.astype(np.float64)][-REMEMBERED:]
+        self._exceeding.append(numbers.astype(np.float64))
         self.wealth.append(float(logsumexp(self._logs)) - math.log(len(EPSILONS)))
 
     def _limits(self, canaries: int) -> Floats:
@@ -75,7 +76,7 @@ class StepBets:
 
     @property
     def p_value(self) -> float:
-        """Of the stated noise: 1 over the largest wealth so far."""
+        """Return the p-value of the stated noise: 1 over the largest wealth so far."""
         return math.exp(-max(0.0, *self.wealth)) if self.wealth else 1.0
 
     def refuted_after(self, error: float) -> int | None:

@@ -191,6 +191,8 @@ def test_independence_is_used_for_verdicts_only_on_request() -> None:
 def test_a_doubt_about_scores_leaves_nothing_that_assumes_independence() -> None:
     twice = np.repeat(SCORES, 2), np.repeat(MEMBERS, 2)
     assert dpframe.score_one_run(*twice, lower_is_member=False)["independent"] is None
+    some = np.where(MEMBERS & (SCORES > 3), np.nan, SCORES)
+    assert dpframe.score_one_run(some, MEMBERS, lower_is_member=False)["independent"] is None
 
 
 @pytest.mark.parametrize(

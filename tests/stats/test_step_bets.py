@@ -65,7 +65,7 @@ def test_stakes_depend_on_earlier_steps_only() -> None:
     factors = []
     for _ in range(400):
         again = StepBets()
-        again._logs, again._exceeding = bets._logs.copy(), list(bets._exceeding)
+        again._logs, again._exceeding = bets._logs.copy(), bets._exceeding.copy()
         again.update(np.linspace(-3, 3, 200), rng.random(200) < RATE, 1.0, RATE)
         factors.append(np.exp(again.wealth[-1] - before))
     assert np.mean(factors) < 1
