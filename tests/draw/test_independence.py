@@ -171,18 +171,17 @@ def test_outputs_for_d_must_not_come_again_for_d_prime() -> None:
 
 def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
     """No row comes again: the data are added to it."""
-    seeds = [itertools.count(7), itertools.count(7)]
 
-    def each_its_own(rng: Any, data: Any, n: int) -> Any:
-        return data + noise(np.random.default_rng(next(seeds[int(data[0])])), n)
+    def see(*seeds: int) -> None:
+        tests, generators = Independence(16, 1), [np.random.default_rng(seed) for seed in seeds]
+        for chunk in range(25):
+            for index, rng in enumerate(generators):
+                tests.see(0, index, chunk, index + noise(rng, 16), counted=True)
+        tests.conclude()
 
-    def counted_alone(rng: Any, data: Any, n: int) -> Any:
-        # Trial calls ask for D alone, and would bring them out of step.
-        return each_its_own(rng, data, n) if n == 16 and next(asked) > 1 else noise(rng, n)
-
-    asked = itertools.count()
-    reason = judged(counted_alone, seedable=False, trials=400)["reason"]
-    assert reason.startswith(IN_STEP)
+    see(7, 8)
+    with pytest.raises(WorthlessError, match=IN_STEP):
+        see(7, 7)
 
 
 class OneVariant(HostMechanism, name="it"):
