@@ -161,8 +161,10 @@ def independent(found: Found) -> str:
     own = found.get("independent")
     if not own or not own["mu_lower"]:
         return ""
-    bounds = ", ".join(
-        f"ε ≥ {_lower(one['epsilon'])} at δ = {setting(one['delta'])}" for one in own["epsilon"]
+    bounds = "".join(
+        f"ε ≥ {_lower(one['epsilon'])} at δ = {setting(one['delta'])}, "
+        for one in own["epsilon"]
+        if one["delta"] > 0  # at δ = 0 a Gaussian mechanism has no ε
     )
     refuted = ", which refutes the claim" if own["refuted"] else ""
     supported = {
@@ -173,7 +175,7 @@ def independent(found: Found) -> str:
     so_far = "" if found["audit"]["assume"] else f"{ASSUMED['independent']}, and "
     return (
         f"Assuming {so_far}that the mechanism is Gaussian: μ ≥ {_lower(own['mu_lower'])}, "
-        f"{bounds}, {percent(own['confidence'])} by itself{refuted}. {supported[own['supported']]}"
+        f"{bounds}{percent(own['confidence'])} by itself{refuted}. {supported[own['supported']]}"
     )
 
 

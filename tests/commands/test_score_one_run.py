@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,6 +187,9 @@ def test_independence_is_used_for_verdicts_only_on_request() -> None:
     assert row["verdict"] == "violated"
     assert str(assumed).startswith("This result assumes that canaries are drawn alike")
     assert assumed["audit"]["assume"] == "independent"
+    # A Gaussian mechanism has no ε at δ = 0.
+    pure = " ".join(str(dpframe.score_one_run(SCORES, MEMBERS, lower_is_member=False)).split())
+    assert re.search(r"that the mechanism is Gaussian: μ ≥ [\d.]+, 95 % by itself", pure)
 
 
 def test_a_doubt_about_scores_leaves_nothing_that_assumes_independence() -> None:
