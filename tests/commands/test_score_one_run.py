@@ -12,7 +12,7 @@ from support.command_line import dpframe as dpframe_command
 from support.known_truths import KNOWN
 
 import dpframe
-from dpframe import DpframeError, Estimate, GaussianDP, PureDP, Query
+from dpframe import ApproxDP, DpframeError, Estimate, GaussianDP, PureDP, Query
 from dpframe.builtin.one_run import OneRun
 from dpframe.errors import PluginError, ScoresError
 from dpframe.results.store import dumps
@@ -190,6 +190,15 @@ def test_independence_is_used_for_verdicts_only_on_request() -> None:
     # A Gaussian mechanism has no ε at δ = 0.
     pure = " ".join(str(dpframe.score_one_run(SCORES, MEMBERS, lower_is_member=False)).split())
     assert re.search(r"that the mechanism is Gaussian: μ ≥ [\d.]+, 95 % by itself", pure)
+
+
+def test_the_bound_under_independence_is_where_its_verdict_changes() -> None:
+    asked = {"assume": "independent", "lower_is_member": False}
+    (row,) = dpframe.score_one_run(SCORES, MEMBERS, delta=1e-5, **asked)["rows"]
+    bound = row["bounds"][0]["epsilon_lower"]
+    for epsilon, refuted in ((bound - 0.01, True), (bound + 0.01, False)):
+        claim = ApproxDP(epsilon, 1e-5)
+        assert dpframe.score_one_run(SCORES, MEMBERS, claim=claim, **asked)["refuted"] is refuted
 
 
 def test_a_doubt_about_scores_leaves_nothing_that_assumes_independence() -> None:
