@@ -59,7 +59,8 @@ OFTEN = """
 import sys
 from dpframe.count import checkpoint
 from dpframe.draw import streams as chunks
-checkpoint.INTERVAL = 0.0  # writes all the time, so that many kills meet one
+assert checkpoint.WRITE_SECONDS and chunks.SEGMENT_ELEMENTS  # else the next lines change nothing
+checkpoint.WRITE_SECONDS = 0.0  # writes all the time, so that many kills meet one
 chunks.SEGMENT_ELEMENTS = 1 << 23
 sys.argv[0] = "dpframe"
 from dpframe.cli import main
