@@ -23,6 +23,11 @@ if TYPE_CHECKING:
         ZeroConcentratedDP as ZeroConcentratedDP,
     )
     from dpframe.commands.audit import audit as audit
+    from dpframe.commands.audit_run import (
+        Doubt as Doubt,
+        RunAudit as RunAudit,
+        audit_run as audit_run,
+    )
     from dpframe.commands.audit_training import audit_training as audit_training
     from dpframe.commands.calibrate import calibrate as calibrate
     from dpframe.commands.compare import compare as compare

@@ -1,123 +1,34 @@
-"""The result of an audit of one run, with its picture and its files."""
+"""The claim about a training run, and the audit of its scores."""
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from collections.abc import Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from dpframe import plot, score_one_run
-from dpframe.plugins import NOTHING_TESTED, ApproxDP, DpframeError
+from dpframe import RunAudit, audit_run
+from dpframe.plugins import ApproxDP
+from dpframe.stats.gradient_canaries import gradient_guesses
 from dpframe_torch import accounting
 from dpframe_torch.records import CanaryError, Doubt
 
-RECORD = "record.json"
-PICTURE = "picture.svg"
-SCORES = "scores.csv"
-OUTCOME = np.dtype(
-    [("canary", np.int64), ("record", np.int64), ("included", np.bool_), ("score", np.float64)]
-)
 ENDLESS = "the claim is ε = ∞, which nothing can refute, so there is only a bound"
 
 
-class Audit(dict[str, Any]):
-    """The result of an audit: the answer of `dpframe.score_one_run` and a description of the run.
-
-    `print` shows the report, and a notebook also shows the picture. `dpframe show FOLDER`, `dpframe
-    report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
-    """
-
-    outcomes: npt.NDArray[np.void]
-    """A row for each canary, with the fields `canary` (its index in `canaries.records`), `record`
-    (the index in the data of the record that it is made from, −1 for your own), `included` (its
-    coin) and `score`."""
-
-    def __init__(self, answer: Any) -> None:
-        super().__init__(answer)
-        self._answer = answer
-        self.outcomes = np.zeros(0, OUTCOME)
-
-    @property
-    def epsilon_lower(self) -> float:
-        """The largest certified bound on ε at δ; all bounds hold together at the confidence."""
-        bounds = [row["bounds"][0]["epsilon_lower"] for row in self["rows"] if row["bounds"]]
-        return max((float(bound) for bound in bounds if bound is not None), default=0.0)
-
-    @property
-    def ceiling(self) -> float:
-        """The bound that these canaries would give if every guess were correct."""
-        bounds = [row["bounds"][0]["ceiling"] for row in self["rows"] if row["bounds"]]
-        return max((float(bound) for bound in bounds if bound is not None), default=math.nan)
-
-    @property
-    def verdict(self) -> str | None:
-        """The verdict, "violated", "consistent" or "inconclusive"; None if nothing was claimed."""
-        found = {row["verdict"] for row in self["rows"]} - {None}
-        order = ("violated", "consistent", "inconclusive")
-        return next((name for name in order if name in found), None)
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings about the training or the scores."""
-        return list(self["warnings"])
-
-    def picture(self) -> Any:
-        """Return the ROC curve of these scores beside the claim; it needs matplotlib."""
-        return plot(dict(self))
-
-    def save(self, folder: Path) -> None:
-        """Write the record, and the picture if matplotlib is installed."""
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_strict(dict(self)), indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / RECORD).write_text(text + "\n", encoding="utf-8")
-        names = self.outcomes.dtype.names or ()
-        lines = [",".join(names), *(",".join(map(str, row)) for row in self.outcomes.tolist())]
-        (folder / SCORES).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        try:
-            picture = self.picture()
-        except DpframeError:  # no matplotlib
-            return
-        picture.savefig(folder / PICTURE)
-
-    def __str__(self) -> str:
-        return str(self._answer)
-
-    def __repr__(self) -> str:
-        return f"Audit(verdict={self.verdict!r}, epsilon_lower={self.epsilon_lower:.3g})"
-
-    def _repr_html_(self) -> str:
-        shown: str = self._answer._repr_html_()
-        try:
-            picture, drawn = self.picture(), io.StringIO()
-        except DpframeError:  # no matplotlib
-            return shown
-        picture.savefig(drawn, format="svg")
-        return f"{shown}{drawn.getvalue()}"
+Audit = RunAudit
 
 
 def guesses_of(score: Any, number: int) -> dict[str, Any]:
     """Return parameters of one-run-fdp for a score, fixed before any coin is seen.
 
-    Likelihood ratios of gradients identify members and non-members equally well, so only "both" is
-    tried. For Gaussian and sampled Gaussian steps with ε from 2 to 8, the best number of guesses
-    was near 3√m for m from 100 to 3,000. For a run without noise, m guesses give the largest bound.
-    The two choices share the error.
-
     Args:
         score: of the audit.
         number: m.
     """
-    if score != "gradient":
-        return {}
-    clearest = min(number, max(8, round(3 * math.sqrt(number))))
-    return {"guesses": tuple(sorted({number, clearest})), "side": "both"}
+    return gradient_guesses(number) if score == "gradient" else {}
 
 
 def check_claim(engine: Any, epsilon: Any, delta: Any) -> None:
@@ -218,46 +129,19 @@ def judged(
         assume: see `dpframe.score_one_run`.
         independent: True if the score of each canary depends on no coin but its own.
     """
-    if assume is None and estimators is None:
-        estimators = ("one-run-fdp",)
     claim, more = claim_of(engine, epsilon, delta)
-    found = score_one_run(
+    return audit_run(
         scores,
         members,
+        claim=claim,
         delta=delta,
         confidence=confidence,
-        claim=claim,
         estimators=estimators,
-        parameters={} if assume else parameters or {},
+        parameters=parameters,
+        warnings=[*warnings, *more],
+        limits=limits,
+        training=described,
+        name=f"run {described['run']}, {described['kind']}, {described['score']}",
         assume=assume,
-        lower_is_member=False,  # larger scores mean members, by definition
+        independent=independent,
     )
-    found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
-    if nan := int(found["scores"]["nan"]):
-        more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
-    if found["independent"] is not None:
-        found["independent"]["supported"] = independent
-    doubts = [one for one in [*warnings, *more] if isinstance(one, Doubt)]
-    if len(np.unique(scores)) == 1:  # NaN counts as one value
-        doubts.append(Doubt(NOTHING_TESTED))
-        more.append(doubts[-1])
-    for row in found["rows"]:
-        if doubts and row["verdict"] == "consistent":
-            row |= {"verdict": "inconclusive", "reason": f"no violation found, but {doubts[0]}"}
-    found |= {
-        "warnings": [str(one) for one in [*warnings, *more]],
-        "limits": list(limits),
-        "training": described,
-    }
-    return Audit(found)
-
-
-def _strict(value: Any) -> Any:
-    """Return JSON values in which non-finite numbers are written as words."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return value

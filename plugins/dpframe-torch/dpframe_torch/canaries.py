@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from dpframe.stats.gradient_canaries import OUTCOME
 from dpframe_torch import auditing, scoring
 from dpframe_torch.records import (
     KINDS,
@@ -416,7 +417,7 @@ class Canaries:
     def _outcomes(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.void]:
         """Return a row for each canary: its number, its record's index, its coin and its score."""
         of_data = self.kind in (*REPLACING, "random-gradient", "text")
-        rows = np.zeros(self.number, auditing.OUTCOME)
+        rows = np.zeros(self.number, OUTCOME)
         rows["canary"] = np.arange(self.number)
         rows["record"] = self._places if of_data else -1
         rows["included"], rows["score"] = self._members, scores

@@ -7,57 +7,16 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import special
 from torch import Tensor
 
-RARE = 1e-6
-"""A warning is issued if a correct training run would cause it with at most this probability."""
+from dpframe.stats.sampling import RARE, p_of_evenness, p_of_total
+
+__all__ = ["RARE", "NoiseMeter", "norm_of", "p_of_evenness", "p_of_missing", "p_of_total"]
+
 NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
 STEPS_AT_ONCE = 32  # examined together: fewer small operations, and less waiting for a GPU
-WIDE = 12.0  # standard deviations within which binomial probabilities are summed
-
-
-def p_of_evenness(values: npt.ArrayLike, n: int) -> float:
-    """Bound the p-value of k independent Bin(n, q) variables, against values that are too even.
-
-    q is unknown, but given the sum B, the distribution of the values does not depend on q. So the
-    probability of an event is at most its probability at q = B/(nk), divided by that of B. The
-    result is twice the smaller p-value of two such events: a small Σ(v − B/k)², by Chernoff's
-    bound, and many equal values, by a union bound over all n + 1 values.
-
-    Args:
-        values: k numbers of hits in n trials each, such as sizes of batches.
-        n: the number of trials.
-    """
-    v = np.asarray(values, np.float64)
-    k, total = len(v), float(np.sum(v))
-    if k < 2 or not 0 < total < n * k:
-        return 1.0
-    q = total / (n * k)
-    mean, variance = n * q, n * q * (1 - q)
-    of_total = _log_binomial(np.array(total), n * k, q)
-    reach = WIDE * math.sqrt(variance) + 1
-    near = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1)
-    masses = _log_binomial(near, n, q)
-    beyond = _log(1 - float(np.exp(masses).sum()))
-    weights = np.geomspace(1e-2, 1e4, 60) / variance
-    within = special.logsumexp(masses - weights[:, None] * (near - mean) ** 2, axis=1)
-    moments = np.logaddexp(within, beyond)
-    even = float(np.min(weights * np.sum((v - mean) ** 2) + k * moments))
-    most = float(np.unique(v, return_counts=True)[1].max())
-    tail = float(special.betainc(most, k - most + 1, min(1.0, math.exp(masses.max()))))
-    same = math.log(n + 1) + _log(tail)
-    return min(1.0, 2 * math.exp(min(0.0, min(even, same) - float(of_total))))
-
-
-def p_of_total(total: float, trials: float, low: float, high: float) -> float:
-    """Return the two-sided p-value of a binomial total whose probability is within [low, high]."""
-    low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
-    above = special.betainc(total, trials - total + 1, high) if total > 0 else 1.0
-    below = special.betainc(trials - total, total + 1, 1 - low) if total < trials else 1.0
-    return min(1.0, 2 * float(min(above, below)))
 
 
 def p_of_missing(missing: int, canaries: int, chance: float) -> float:
@@ -72,16 +31,6 @@ def p_of_missing(missing: int, canaries: int, chance: float) -> float:
         return 1.0
     rest = special.rel_entr(1 - share, 1 - chance) if chance < 1 else 0.0
     return math.exp(-canaries * float(special.rel_entr(share, chance) + rest))
-
-
-def _log_binomial(x: npt.NDArray[Any], n: float, q: float) -> npt.NDArray[np.float64]:
-    """Return logarithms of the probabilities of Bin(n, q)."""
-    choices = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
-    return np.asarray(choices + special.xlogy(x, q) + special.xlog1py(n - x, -q))
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
 
 
 def norm_of(optimizer: Any) -> float:

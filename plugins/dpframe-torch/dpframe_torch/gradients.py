@@ -11,20 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dpframe.stats.gradient_canaries import LARGE, draw_directions, score_steps
 from dpframe.stats.step_bets import StepBets
 from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
 from dpframe_torch.records import CanaryError, Doubt
 
-COORDINATES = 8  # of a direction, at most
-CONTROLS = 64  # directions without canaries, in which the noise is estimated, at most
-FEWEST_CONTROLS = 48  # with fewer, all directions estimate it, and scores depend on each other
-LARGE = 10.0
-"""Norm of a canary's gradient before clipping ÷ the clipping norm."""
-NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
 BETS_ERROR = 0.05  # of the bets on the noise of steps
 NEARLY_CERTAIN = 1e-6  # probability of bets at which a claim is no longer called consistent
 WEALTH_POINTS = 200  # of their wealth, in the record
-LEAST_DEVIATION = 1e-3  # deviation of what a step releases, in units of the clipping norm
 
 
 def thinned(wealth: list[float]) -> list[float]:
@@ -36,13 +30,7 @@ def thinned(wealth: list[float]) -> list[float]:
 class GradientCanaries:
     """Directions that replace the gradients of canaries before Opacus clips.
 
-    Every direction has its own coordinates with random signs, so no two overlap; they lie in the
-    largest parameters. The released gradient in a canary's direction, in units of the clipping
-    norm, is about N(1, σ²) if the canary is in the batch, and N(0, σ²) if not. A canary's score is
-    the sum of the log-likelihood ratios of all steps, for a canary that is sampled with the same
-    probability as any record [Nasr2023; Steinke2023, section 6]. The other records add to the
-    noise, so the σ used is at least the observed spread in directions that no canary has. So the
-    score of a canary depends on no coin but its own.
+    See `dpframe.stats.gradient_canaries`.
 
     Args:
         number: m.
@@ -66,30 +54,21 @@ class GradientCanaries:
         self.records = max(1, records)
         self.params: list[Tensor] = list(optimizer.params)
         sizes = np.array([p.numel() for p in self.params])
-        each = min(COORDINATES, int(sizes.sum()) // number)
-        if not each:
+        drawn = draw_directions(sizes, number, seed)
+        if drawn is None:
             raise CanaryError(
                 f"{number:,} random-gradient canaries need as many parameters, the optimiser has "
                 f"{sizes.sum():,}: fewer canaries, or another kind"
             )
-        order = np.argsort(-sizes, kind="stable")
-        used = int(np.searchsorted(np.cumsum(sizes[order]), number * each)) + 1
-        self.chosen = [int(place) for place in order[:used]]
-        ends = np.cumsum(sizes[order[:used]])
-        controls = min(CONTROLS, int(ends[-1]) // each - number)
-        self.number, self.has_controls = number, controls >= FEWEST_CONTROLS
-        rows = number + controls * self.has_controls
-        rng = np.random.default_rng(seed)
-        coordinates = rng.choice(int(ends[-1]), (rows, each), replace=False)
-        signs = rng.choice([-1.0, 1.0], (rows, each)) / math.sqrt(each)
+        self.chosen = drawn.chosen
+        self.number, self.has_controls = number, len(drawn.signs) > number
         device = self.params[0].device
-        self.which = torch.from_numpy(np.searchsorted(ends, coordinates, side="right")).to(device)
-        start = torch.from_numpy(np.concatenate([[0], ends[:-1]])).to(device)
-        self.inner = torch.from_numpy(coordinates).to(device) - start[self.which]
-        self.signs = torch.from_numpy(signs).to(device, torch.float32)
-        self.total = torch.zeros(number, dtype=torch.float64, device=device)
+        self.which = torch.from_numpy(drawn.which).to(device)
+        self.inner = torch.from_numpy(drawn.inner).to(device)
+        self.signs = torch.from_numpy(drawn.signs).to(device, torch.float32)
+        self.total = np.zeros(number)
         self.kept: list[Tensor] = []  # of the last steps, shape [rows, coordinates] each
-        self.facts: list[tuple[float, float, float]] = []  # scale, noise, log-odds of being sampled
+        self.facts: list[tuple[float, float, float]] = []  # scale, noise, sampling rate
         self.spreads: list[float] = []  # of what each step released in the directions, over clip
         self.slots: Callable[[], list[Tensor]] = list
         self.done = 0
@@ -119,7 +98,7 @@ class GradientCanaries:
     def scores(self) -> npt.NDArray[np.float64]:
         """Return the log-likelihood ratio of each canary, summed over all steps, shape [m]."""
         self._score()
-        return np.asarray(self.total.cpu().numpy(), np.float64).copy()
+        return self.total.copy()
 
     def described(self) -> dict[str, Any]:
         """Return statistics of the released values in the directions, for the record.
@@ -243,9 +222,7 @@ class GradientCanaries:
         if batch and optimizer.noise_multiplier > 0 and len(slots) == 1 and most < 1:
             self._bet(values, slots[0], scale / norm, most)
         self.kept.append(values)
-        self.facts.append(
-            (scale / norm, float(optimizer.noise_multiplier), math.log(rate / (1 - rate)))
-        )
+        self.facts.append((scale / norm, float(optimizer.noise_multiplier), rate))
         if len(self.kept) >= STEPS_AT_ONCE:
             self._score()
 
@@ -265,15 +242,10 @@ class GradientCanaries:
         """Add the evidence of the stored steps."""
         if not self.kept:
             return
-        facts = torch.tensor(self.facts, dtype=torch.float64, device=self.signs.device)
-        scale, claimed, odds = facts.T[:, :, None]
-        projections = (torch.stack(self.kept) * self.signs).sum(2).double() * scale
-        others = projections[:, self.number :] if self.has_controls else projections
-        spread = NORMAL_MAD * others.abs().median(1, keepdim=True).values
-        projections = projections[:, : self.number]
-        variance = torch.maximum(spread, claimed).clamp(min=LEAST_DEVIATION).square()
-        ratio = (2 * projections - 1) / (2 * variance) + odds
-        self.total += torch.nn.functional.softplus(ratio).sum(0)
-        self.spreads += spread[:, 0].tolist()
+        scale, noise, rates = np.array(self.facts).T
+        components = (torch.stack(self.kept) * self.signs).sum(2).double().cpu().numpy()
+        scores, spreads = score_steps(components * scale[:, None], self.number, noise, rates)
+        self.total += scores
+        self.spreads += spreads.tolist()
         self.kept.clear()
         self.facts.clear()

@@ -13,19 +13,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dpframe import Doubt
 from dpframe.plugins import DpframeError
+
+__all__ = ["CanaryError", "Doubt", "Kind"]
 
 
 class CanaryError(DpframeError):
     """The canaries, or the training run that they belong to, cannot be used in this state."""
-
-
-class Doubt(str):
-    """A warning under which the verdict must not be "consistent".
-
-    Either the audit did not see the training, so finding no violation means nothing, or the
-    training is not the one of the claim.
-    """
 
 
 Kind = Literal["mislabelled", "blank", "as-they-are", "random-gradient", "text"]
