@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe.plugins import Estimator
+    from dpframe.plugins import Estimator, Mechanism, Pair
 
 
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
-    """Return the estimators: of one event, of all cuts, and of divergences."""
-    from dpframe_baselines import divergences, events
+    """Return the estimators: of one event, of all cuts, of divergences, and of canaries."""
+    from dpframe_baselines import canaries, divergences, events
 
     return [
         events.DPSniper,
@@ -26,4 +26,22 @@ def dpframe_estimators() -> list[type[Estimator]]:
         divergences.AuditoriumHistogram,
         divergences.AuditoriumRenyi,
         divergences.AuditoriumMMD,
+        canaries.OneRunFDPGaussian,
+        canaries.OneRunXiang,
     ]
+
+
+@hookimpl
+def dpframe_mechanisms() -> list[type[Mechanism]]:
+    """Return the mechanism with ideal scores of canaries."""
+    from dpframe_baselines import canaries
+
+    return [canaries.IdealCanaries]
+
+
+@hookimpl
+def dpframe_pairs() -> list[type[Pair]]:
+    """Return the pair of a mechanism that draws its canaries itself."""
+    from dpframe_baselines import canaries
+
+    return [canaries.OnlyCanaries]

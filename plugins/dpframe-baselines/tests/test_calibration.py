@@ -7,14 +7,14 @@ that mislead. A test accuses a correct estimator with probability below 1e-6.
 
 import math
 
-import dpframe_baselines
 import numpy as np
 import pytest
+from estimator_classes import OF_SCORES
 from scipy import stats
 
 from dpframe.plugins import GaussianDP, PureDP, Query
 
-CERTIFYING = [cls for cls in dpframe_baselines.dpframe_estimators() if cls.certifies]
+CERTIFYING = [cls for cls in OF_SCORES if cls.certifies]
 REPEATS, CONFIDENCE = 300, 0.8
 MOST = int(stats.binom.isf(1e-6, REPEATS, 1 - CONFIDENCE))
 TWO_BITS = math.log(3)
