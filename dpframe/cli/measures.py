@@ -298,8 +298,8 @@ def plot(
         beside: For the kinds sweep and compositions: also draw these numbers, a CSV with the
             columns mechanism, epsilon and swept keys.
     """
-    from dpframe.commands.plot import ROC, save
-    from dpframe.report.figures import kinds
+    from dpframe.commands.plot import save
+    from dpframe.report.figures import kinds, score_kinds
     from dpframe.results.model import Record
     from dpframe.results.store import subject
 
@@ -307,7 +307,7 @@ def plot(
         if kind or where or panels or beside:
             raise DpframeError("name the file of the figure with -o FILE")
         loaded = subject(record)
-        fitting = kinds(loaded) if isinstance(loaded, Record) else {ROC: None}
+        fitting = kinds(loaded) if isinstance(loaded, Record) else score_kinds(loaded)
         for name, reason in fitting.items():
             say(f"{name}: fits" if reason is None else f"{name}: does not fit: {reason}")
         return

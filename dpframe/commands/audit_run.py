@@ -117,6 +117,7 @@ def audit_run(
     name: str = "one run",
     assume: str | None = None,
     independent: bool = False,
+    step_bets: dict[str, Any] | None = None,
 ) -> RunAudit:
     """Bound the loss of one training run from its canaries, and compare the bound with the claim.
 
@@ -135,6 +136,7 @@ def audit_run(
         name: of the scores.
         assume: see `dpframe.score_one_run`.
         independent: True if the score of each canary depends on no coin but its own.
+        step_bets: bets on the stated noise of each step, `StepBets.described()`.
     """
     if assume is None and estimators is None:
         estimators = ("one-run-fdp",)
@@ -166,6 +168,7 @@ def audit_run(
     answer |= {
         "warnings": [str(one) for one in remarks],
         "limits": list(limits),
+        "step_bets": step_bets,
         "training": training,
     }
     return RunAudit(answer)

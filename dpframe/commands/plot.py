@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpframe.report.figures.points import Published
 
 
-ROC = "roc"  # the kind of figure of scores made elsewhere
 MOST_BYTES = 64 << 20  # the largest table of published numbers, in bytes
 FORMATS = ("svg", "png", "pdf")
 
@@ -55,13 +54,11 @@ def plot(
     drawn = subject(record)
     if isinstance(drawn, Record):
         return figures.draw(drawn, kind, where=where, panels=panels, beside=_beside(beside))
-    if kind not in (None, ROC):
-        raise DpframeError(f"scores made elsewhere are drawn as {ROC}, not as {kind}")
     if where or panels or beside:
         raise DpframeError(
             "cells, panels and other numbers can be selected only for a record, not for scores"
         )
-    return figures.draw_scores(drawn)
+    return figures.draw_scores(drawn, kind)
 
 
 def save(

@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ ASSUMED = {
     "but its own"
 }
 """The assumptions of `--assume`, in words."""
+HIDING = 0.1  # part of other records, in units of σ, from which bets on steps can miss faults
 LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
@@ -38,6 +40,7 @@ def parts(
     rows, certified = answered(found), certified_rows(found)
     shown = rows if estimates or every or not certified else certified
     styles = {conclusion(found): "violated" if found["refuted"] else None, best(found): "bold"}
+    styles |= {step_bets(found): "violated"} if refuted_noise(found) else {}
     yield from (Line(text, styles.get(text)) for text in headline(found) or ["No bound"])
     yield from (Line(text, "failed") for text in warnings(found))
     yield from map(Line, sources(found))
@@ -99,8 +102,8 @@ def headline(found: Found) -> list[str]:
     """Return the answer: assumption, result for the claim, one bound, and rates of thresholds."""
     assume = found["audit"].get("assume")
     assumed = f"This result assumes {ASSUMED[assume]}." if assume else ""
-    lines = assumed, conclusion(found), best(found), larger(found), independent(found), rates(found)
-    return [line for line in lines if line]
+    bounds = conclusion(found), best(found), larger(found), independent(found)
+    return [line for line in (assumed, *bounds, step_bets(found), rates(found)) if line]
 
 
 def conclusion(found: Found) -> str:
@@ -177,6 +180,38 @@ def independent(found: Found) -> str:
         f"Assuming {so_far}that the mechanism is Gaussian: μ ≥ {_lower(own['mu_lower'])}, "
         f"{bounds}{percent(own['confidence'])} by itself{refuted}. {supported[own['supported']]}"
     )
+
+
+def refuted_noise(found: Found) -> bool:
+    """True if bets on the steps of a training refute their stated noise."""
+    own = found.get("step_bets")
+    return own is not None and own["refuted_at"] is not None
+
+
+def step_bets(found: Found) -> str:
+    """State what bets on the steps of a training show of the stated noise; "" without bets."""
+    if not (own := found.get("step_bets")):
+        return ""
+    low, high = map(setting, own["sigma"])
+    stated = f"σ = {low if low == high else f'{low} to {high}'}, in units of the clipping norm"
+    sure, wealth = percent(own["confidence"]), _lower(math.exp(min(own["largest"], 700)))
+    if refuted_noise(found):
+        line = (
+            f"{SYMBOL['violated']} Bets refute the stated noise ({stated}) after "
+            f"{quantity(own['refuted_at'])} of {quantity(own['steps'])} steps, at {sure} by itself "
+            "and however canaries depend on each other: the noise is smaller, or gradients are "
+            f"longer. Largest wealth: {wealth}."
+        )
+    else:
+        needed = quantity(round(1 / (1 - own["confidence"])))
+        line = (
+            f"Bets on {plural(own['steps'], 'step')} do not refute the stated noise ({stated}): "
+            f"largest wealth {wealth}; {needed} would refute it at {sure}."
+        )
+    if own["others"] is None:
+        return line
+    hidden = ", which can hide faults of the noise" if own["others"] > HIDING else ""
+    return f"{line} Other records add {own['others']:.2g} σ in the directions of canaries{hidden}."
 
 
 def bound_of(row: ResultRow) -> float:

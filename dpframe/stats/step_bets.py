@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -32,6 +33,8 @@ STAKE = 0.99  # share of the largest stake that loses less than everything
 REMEMBERED = 100  # earlier steps whose exceedances limit the number in the next one
 FIRST = 10  # steps without a limit
 SPREADS = 4.0  # standard deviations above the mean of earlier numbers at which the limit is
+ERROR = 0.05  # at which a description names the step that refutes the noise
+POINTS = 200  # of the wealth in a description, at most
 
 
 class StepBets:
@@ -42,6 +45,7 @@ class StepBets:
         self._exceeding: deque[Floats] = deque(maxlen=REMEMBERED)  # of the last steps, for each ε
         self.wealth: list[float] = []
         """ln of the wealth after each step; the start is 0."""
+        self._sigmas: set[float] = set()
 
     def update(self, released: Floats, included: Bools, sigma: float, rate: float) -> None:
         """Bet on a step.
@@ -64,6 +68,7 @@ class StepBets:
         gains = inside / (len(released) * rate) - np.exp(epsilons) * (numbers - inside) / outside
         self._logs += np.log1p(stakes * (np.where(counted, gains, 0.0) - deltas))
         self._exceeding.append(numbers.astype(np.float64))
+        self._sigmas.add(float(sigma))
         self.wealth.append(float(logsumexp(self._logs)) - math.log(len(EPSILONS)))
 
     def _limits(self, canaries: int) -> Floats:
@@ -83,3 +88,27 @@ class StepBets:
         """Return the number of steps after which the noise was refuted; None if it was not."""
         most = -math.log(error)
         return next((n for n, log in enumerate(self.wealth, 1) if log >= most), None)
+
+    def described(self, others: float | None = None) -> dict[str, Any] | None:
+        """Return the field `step_bets` of a score record; None before the first step.
+
+        Its `wealth` has at most `POINTS` points (step, ln wealth) at equal distances, with the last
+        step and the one that refutes the noise.
+
+        Args:
+            others: root mean square of what other records add to x, in units of σ; None if unknown.
+        """
+        if not (steps := len(self.wealth)):
+            return None
+        after = self.refuted_after(ERROR)
+        shown = {*range(steps, 0, -max(1, -(-steps // (POINTS - 1)))), *([after] if after else [])}
+        return {
+            "steps": steps,
+            "sigma": [min(self._sigmas), max(self._sigmas)],
+            "confidence": 1 - ERROR,
+            "p_value": self.p_value,
+            "refuted_at": after,
+            "largest": max(self.wealth),
+            "others": others,
+            "wealth": [[step, round(self.wealth[step - 1], 3)] for step in sorted(shown)],
+        }

@@ -8,6 +8,7 @@ import pytest
 
 from dpframe import ApproxDP, Doubt, RunAudit, audit_run
 from dpframe.common.types import Bools, Floats
+from dpframe.stats.step_bets import StepBets
 
 CLAIM = ApproxDP(1.0, 1e-5)
 
@@ -46,6 +47,15 @@ def test_equal_scores_and_nan_are_doubted() -> None:
     diverged = audit_run(np.full(300, np.nan), members, claim=CLAIM, delta=1e-5)
     assert diverged.verdict == "inconclusive"
     assert "300 scores are NaN" in diverged.warnings[0]
+
+
+def test_bets_on_steps_stand_in_the_record_and_the_report() -> None:
+    bets = StepBets()
+    bets.update(np.zeros(9), np.zeros(9, bool), 1.0, 0.5)
+    audit = judged(step_bets=bets.described(0.02))
+    assert audit["step_bets"]["steps"] == 1
+    assert "Bets on 1 step do not refute the stated noise" in " ".join(str(audit).split())
+    assert judged()["step_bets"] is None
 
 
 def test_the_record_says_if_independence_is_supported() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.stats.step_bets import StepBets
+from dpframe.stats.step_bets import POINTS, StepBets
 
 ERROR = 0.05
 RATE = 0.05
@@ -54,6 +54,25 @@ def test_no_outcome_takes_everything() -> None:
 def test_before_any_step_nothing_is_refuted() -> None:
     assert StepBets().p_value == 1.0
     assert StepBets().refuted_after(ERROR) is None
+    assert StepBets().described() is None
+
+
+@pytest.mark.parametrize("steps", [1, 2, POINTS, 450])
+def test_a_description_has_few_points_with_the_last_step_and_the_one_that_refutes(
+    steps: int,
+) -> None:
+    bets = trained(0, 0.5, steps=steps)
+    bets.update(np.zeros(300), np.zeros(300, bool), 0.7, RATE)
+    found = bets.described(0.25)
+    assert found is not None
+    assert len(found["wealth"]) <= POINTS
+    assert found["wealth"][-1] == [steps + 1, round(bets.wealth[-1], 3)]
+    assert found["refuted_at"] == bets.refuted_after(ERROR)
+    if found["refuted_at"] is not None:
+        assert found["refuted_at"] in [step for step, _ in found["wealth"]]
+    assert found["largest"] == max(bets.wealth)
+    assert found["sigma"] == [0.7, 1.0]
+    assert (found["steps"], found["others"]) == (steps + 1, 0.25)
 
 
 def test_stakes_depend_on_earlier_steps_only() -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from dpframe.report.figures.gallery import draw, draw_power, draw_scores, kinds
+    from dpframe.report.figures.gallery import draw, draw_power, draw_scores, kinds, score_kinds
 
-__all__ = ["draw", "draw_power", "draw_scores", "kinds", "need_matplotlib"]
+__all__ = ["draw", "draw_power", "draw_scores", "kinds", "need_matplotlib", "score_kinds"]
 
 
 def need_matplotlib() -> None:

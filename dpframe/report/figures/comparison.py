@@ -1,6 +1,7 @@
 """Figures that compare estimators, numbers of releases, slack, wealth and power."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -13,9 +14,10 @@ from dpframe.report.figures.points import Published, by_setting, named_cells, on
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import GridCell, Group, groups, same, telling
 from dpframe.report.number_format import brief, number, quantity
+from dpframe.report.scores import step_bets
 from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.results.verdict import look_price
+from dpframe.results.verdict import VIOLATED, look_price
 
 MOST_PANELS = 6
 MOST_ROWS = 24  # in a panel
@@ -291,9 +293,11 @@ def find_wealth(record: Record) -> list[Growth] | str:
     return shown or "no cell has bets; only the estimator betting and searches make them"
 
 
-def draw_wealth(picture: Picture, found: list[Growth]) -> None:
+def draw_wealth(
+    picture: Picture, found: list[Growth], along: str = "draws on each dataset"
+) -> None:
     """Draw the wealth of each cell up to its verdict, and the wealth that refutes a claim."""
-    (ax,) = picture.grid([""], "draws on each dataset", "ln wealth", height=2.1)
+    (ax,) = picture.grid([""], along, "ln wealth", height=2.1)
     most = sorted(range(len(found)), key=lambda place: -max(found[place].wealth))
     shown = [found[place] for place in sorted(most[:MOST_BETS])]
     if len(shown) < len(found):
@@ -318,6 +322,30 @@ def draw_wealth(picture: Picture, found: list[Growth]) -> None:
     ends = [n for growth in shown for n in (growth.draws[0], growth.draws[-1])]
     ticks = scales.decades(min(ends), max(ends))
     scales.fix_ticks(ax.xaxis, ticks, [quantity(int(tick)) for tick in ticks])
+
+
+def find_step_wealth(found: Mapping[str, Any]) -> list[Growth] | str:
+    """Return the wealth of the bets on a training's steps, or the reason for none."""
+    bets = found.get("step_bets")
+    if not bets or len(bets["wealth"]) < 2:
+        return "it has no bets on steps; random-gradient canaries make them"
+    steps, wealth = (list(map(float, each)) for each in zip(*bets["wealth"], strict=True))
+    verdict = None if bets["refuted_at"] is None else VIOLATED
+    level = -math.log1p(-bets["confidence"])
+    return [Growth("noise of the steps", verdict, steps, wealth, level)]
+
+
+def draw_step_wealth(picture: Picture, found: Mapping[str, Any]) -> None:
+    """Draw the wealth of bets on steps; raise DpframeError if there are none."""
+    growth = find_step_wealth(found)
+    if isinstance(growth, str):
+        raise DpframeError(growth)
+    draw_wealth(picture, growth, "steps")
+    picture.finish(
+        f"Growth of the evidence against the stated noise of {shorten(found['scores']['name'])}: "
+        "the log wealth of bets on its steps.",
+        step_bets(found),
+    )
 
 
 # Power: of a plan.

@@ -184,14 +184,25 @@ def draw_power(plan: Outlook) -> Picture:
     return picture
 
 
-def draw_scores(found: Mapping[str, Any]) -> Picture:
-    """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`.
+def score_kinds(found: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the kinds of figures of scores, each with None if it fits them, else the reason."""
+    wealth = comparison.find_step_wealth(found)
+    return {"roc": None, "wealth": wealth if isinstance(wealth, str) else None}
 
-    Raises DpframeError if it is something else.
+
+def draw_scores(found: Mapping[str, Any], kind: str | None = None) -> Picture:
+    """Draw a figure of the answer of `dpframe.score` or `dpframe.score_one_run`.
+
+    Raises DpframeError if it is something else, or the kind does not fit it.
     """
     try:
+        reasons = score_kinds(found)
+        if kind not in (None, *reasons):
+            fit = " or ".join(name for name, reason in reasons.items() if reason is None)
+            raise DpframeError(f"scores made elsewhere are drawn as {fit}, not as {kind}")
+        draw = comparison.draw_step_wealth if kind == "wealth" else curves.draw_scores
         with settings():
-            curves.draw_scores(picture := Picture(), found)
+            draw(picture := Picture(), found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
     return picture

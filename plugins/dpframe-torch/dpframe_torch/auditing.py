@@ -109,6 +109,7 @@ def judged(
     limits: Sequence[str] = (),
     assume: str | None = None,
     independent: bool = False,
+    step_bets: dict[str, Any] | None = None,
 ) -> Audit:
     """Bound the privacy loss from scores and coins, and compare the bound with the claim.
 
@@ -128,6 +129,7 @@ def judged(
         limits: sentences on what was not checked or cannot be shown.
         assume: see `dpframe.score_one_run`.
         independent: True if the score of each canary depends on no coin but its own.
+        step_bets: bets on the stated noise of each step; see `dpframe.stats.step_bets`.
     """
     claim, more = claim_of(engine, epsilon, delta)
     return audit_run(
@@ -144,4 +146,5 @@ def judged(
         name=f"run {described['run']}, {described['kind']}, {described['score']}",
         assume=assume,
         independent=independent,
+        step_bets=step_bets,
     )

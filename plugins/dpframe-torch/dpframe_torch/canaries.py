@@ -389,6 +389,7 @@ class Canaries:
             warnings=remarks,
             assume=assume,
             independent=name == "gradient" and gradients is not None and gradients.has_controls,
+            step_bets=None if gradients is None else gradients.step_bets(),
             described={
                 "run": self.run,
                 "kind": self.kind,
@@ -400,7 +401,6 @@ class Canaries:
                 "watched": None if watched is None else watched.described(),
             },
             limits=[
-                *(gradients.summary() if gradients is not None else ()),
                 *(watched.unchecked() if watched is not None else ()),
                 *self._of_augmentation(),
                 *LIMITS,

@@ -15,16 +15,9 @@ from dpframe.stats.gradient_canaries import LARGE, draw_directions, score_steps
 from dpframe.stats.step_bets import StepBets
 from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
 from dpframe_torch.records import CanaryError, Doubt
+from dpframe_torch.scoring import ranks
 
-BETS_ERROR = 0.05  # of the bets on the noise of steps
 NEARLY_CERTAIN = 1e-6  # probability of bets at which a claim is no longer called consistent
-WEALTH_POINTS = 200  # of their wealth, in the record
-
-
-def thinned(wealth: list[float]) -> list[float]:
-    """Return at most `WEALTH_POINTS` values at equal distances, the last one included."""
-    step = -(-len(wealth) // WEALTH_POINTS) or 1
-    return wealth[::-1][::step][::-1]
 
 
 class GradientCanaries:
@@ -50,6 +43,7 @@ class GradientCanaries:
     ) -> None:
         self.included = torch.from_numpy(np.asarray(included))
         self.bets = StepBets()
+        self.squares, self.seen = 0.0, 0  # of other records' parts in directions without canaries
         self.optimizer = optimizer
         self.records = max(1, records)
         self.params: list[Tensor] = list(optimizer.params)
@@ -94,6 +88,7 @@ class GradientCanaries:
             self.total += earlier.total
             self.spreads += earlier.spreads
             self.bets = earlier.bets
+            self.squares, self.seen = earlier.squares, earlier.seen
 
     def scores(self) -> npt.NDArray[np.float64]:
         """Return the log-likelihood ratio of each canary, summed over all steps, shape [m]."""
@@ -103,19 +98,14 @@ class GradientCanaries:
     def described(self) -> dict[str, Any]:
         """Return statistics of the released values in the directions, for the record.
 
-        Without canaries and other records, their spread would equal the noise multiplier. `bets`
-        are those on the stated noise and clipping norm; see `dpframe.stats.step_bets`.
+        Without canaries and other records, their spread would equal the noise multiplier.
         """
         self._score()
-        return {
-            "spread": float(np.mean(self.spreads)) if self.spreads else math.nan,
-            "bets": {
-                "steps": len(self.bets.wealth),
-                "p_value": self.bets.p_value,
-                "refuted_after": self.bets.refuted_after(BETS_ERROR),
-                "wealth": [round(one, 3) for one in thinned(self.bets.wealth)],
-            },
-        }
+        return {"spread": float(np.mean(self.spreads)) if self.spreads else math.nan}
+
+    def step_bets(self) -> dict[str, Any] | None:
+        """Return the bets on the stated noise and clipping norm, for the record."""
+        return self.bets.described(math.sqrt(self.squares / self.seen) if self.seen else None)
 
     def warnings(self) -> list[str]:
         """Return a `Doubt` if bets refute the stated noise of the steps almost certainly."""
@@ -128,18 +118,6 @@ class GradientCanaries:
                 "other): the noise is smaller than the noise multiplier says, or gradients are "
                 "longer than the clipping norm"
             )
-        ]
-
-    def summary(self) -> list[str]:
-        """Return a sentence on the result of the bets."""
-        steps, p_value = len(self.bets.wealth), self.bets.p_value
-        if not steps:
-            return []
-        after = self.bets.refuted_after(BETS_ERROR)
-        found = "do not refute them" if after is None else f"refute them at 95 % after {after:,}"
-        return [
-            f"Bets on the stated noise and clipping norm of {steps:,} steps {found} (p ≤ "
-            f"{p_value:.2g}, by itself)."
         ]
 
     def _clip(self) -> Any:
@@ -206,16 +184,7 @@ class GradientCanaries:
         batch = (optimizer.expected_batch_size or 0) * optimizer.accumulated_iterations
         batch *= getattr(optimizer, "world_size", 1)
         scale = batch if optimizer.loss_reduction == "mean" else 1.0
-        values = torch.zeros_like(self.signs) if len(self.chosen) > 1 else self.signs
-        for index, place in enumerate(self.chosen):
-            p = self.params[place]
-            if p.grad is None:
-                values = torch.zeros_like(self.signs) if values is self.signs else values
-            elif len(self.chosen) == 1:
-                values = p.grad.reshape(-1)[self.inner]
-            else:
-                mine = self.which == index
-                values[mine] = p.grad.reshape(-1)[self.inner[mine]].to(values.dtype)
+        values = self._components("grad")
         rate = min(max(batch / self.records, 1e-9), 1 - 1e-9)
         # Opacus rounds the expected batch down; a rate that is too small would favour the bets.
         most = (batch + optimizer.accumulated_iterations) / self.records
@@ -225,6 +194,23 @@ class GradientCanaries:
         self.facts.append((scale / norm, float(optimizer.noise_multiplier), rate))
         if len(self.kept) >= STEPS_AT_ONCE:
             self._score()
+
+    def _components(self, name: str) -> Tensor:
+        """Return the components of a gradient in the directions, shape [rows, coordinates].
+
+        Args:
+            name: the attribute of the parameters, "grad" or "summed_grad" (before the noise).
+        """
+        values = torch.zeros_like(self.signs)
+        for index, place in enumerate(self.chosen):
+            gradient = getattr(self.params[place], name, None)
+            if gradient is None:
+                continue
+            if len(self.chosen) == 1:
+                return gradient.reshape(-1)[self.inner]
+            mine = self.which == index
+            values[mine] = gradient.reshape(-1)[self.inner[mine]].to(values.dtype)
+        return values
 
     def _bet(self, values: Tensor, slots: Tensor, scale: float, rate: float) -> None:
         """Bet on what a step released in the directions of the canaries of the training set."""
@@ -237,6 +223,17 @@ class GradientCanaries:
             float(self.optimizer.noise_multiplier),
             rate,
         )
+        if ranks()[1] == 1:  # a rank has its own part of the sum
+            self._look_at_others(sampled)
+
+    def _look_at_others(self, sampled: Tensor) -> None:
+        """Measure other records in the directions without a canary in the batch, before noise."""
+        parts = (self._components("summed_grad") * self.signs).sum(1).double()
+        unused = torch.ones(len(parts), dtype=torch.bool, device=parts.device)
+        unused[: self.number] = ~sampled.to(parts.device)
+        noise = norm_of(self.optimizer) * float(self.optimizer.noise_multiplier)
+        self.squares += float((parts[unused] / noise).square().sum())
+        self.seen += int(unused.sum())
 
     def _score(self) -> None:
         """Add the evidence of the stored steps."""

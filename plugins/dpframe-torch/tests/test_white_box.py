@@ -7,8 +7,10 @@ import pytest
 import torch
 from dpframe_torch import Canaries
 from scipy import stats
-from torch_support import DELTA, Script, mistakes, table
+from torch_support import DELTA, Script, mistakes, steps, table
 from torch_support.mistakes import script
+
+from dpframe import plot
 
 
 def test_a_canary_contributes_its_direction_clipped_and_others_are_left_alone():
@@ -66,19 +68,48 @@ def test_noise_is_estimated_where_no_canary_is_so_that_scores_are_independent():
 
 
 def bets_of(one):
-    return one.canaries.watched.described()["directions"]["bets"]
+    return one.canaries.watched.gradients.step_bets()
 
 
 def test_bets_on_steps_refute_noise_that_is_too_small_and_keep_the_right_one():
     """Right noise is refuted in more than 5 of 8 trainings with probability below 1e-6."""
     right = [bets_of(script(seed=seed).train(4)) for seed in range(8)]
     assert all(one["steps"] == len(one["wealth"]) > 20 for one in right)
-    assert sum(one["refuted_after"] is not None for one in right) <= 5
+    assert sum(one["refuted_at"] is not None for one in right) <= 5
     small = script(seed=0)
     mistakes.halved(small)
-    found = bets_of(small.train(4))
-    assert found["refuted_after"] is not None
-    assert found["p_value"] <= 0.05
+    small.train(4)
+    audit = small.canaries.audit(small.model)
+    assert audit["step_bets"]["refuted_at"] is not None
+    assert audit["step_bets"]["p_value"] <= 0.05
+    assert "Bets refute the stated noise" in str(audit)
+    assert audit.picture().caption  # the wealth is another kind of figure
+    assert "steps" in plot(dict(audit), "wealth").axes[0].get_xlabel()
+
+
+def test_what_other_records_add_is_measured_in_directions_without_a_canary():
+    """Against the sums of gradients without the rows of canaries, direction by direction."""
+    one = script(noise=0.5, number=40, records=200)
+    canaries, optimizer = one.canaries, one.optimizer
+    canaries.watch(one.model, optimizer)
+    watched = canaries.watched.gradients
+    parts, clip = [], optimizer.clip_and_accumulate
+
+    def clipped():
+        clip()
+        slots = canaries.watched.pending[0][1]
+        sums = torch.cat([optimizer.params[p].summed_grad.flatten() for p in watched.chosen])
+        starts = np.cumsum([0] + [optimizer.params[p].numel() for p in watched.chosen])
+        at = watched.inner + torch.from_numpy(starts)[watched.which]
+        along = (sums[at] * watched.signs).sum(1) / 0.5
+        empty = sorted({*range(len(along))} - {*slots.tolist()})
+        parts.append(along[empty])
+
+    optimizer.clip_and_accumulate = clipped
+    one.train(2, watch=False)
+    expected = torch.cat(parts).double().square().mean().sqrt()
+    assert expected > 0.01
+    assert watched.step_bets()["others"] == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_directions_over_several_parameters_are_found_again():
@@ -194,3 +225,20 @@ def test_opacus_as_released_is_refuted_by_chance_alone(runs, noise):
     allowed = int(stats.binom.isf(1e-6, runs, 0.05))
     assert violated <= allowed
     assert above <= allowed
+
+
+def test_a_network_with_half_of_its_noise_is_refuted_and_other_records_are_measured():
+    bets = steps.trained(0, 0.5, 30, number=100, records=120, width=16)
+    assert bets["refuted_at"] is not None
+    assert 0.01 < bets["others"] < 0.5
+    assert steps.line(0.5, 30, [bets]).startswith("0.5 σ, 30 steps: refuted 1 of 1, median step")
+
+
+@pytest.mark.slow
+def test_a_network_with_a_tenth_too_little_noise_is_refuted():
+    """Right noise is refuted with a probability of at most .05 in each training."""
+    small = [steps.trained(seed, 0.9, 300) for seed in range(3)]
+    assert all(one["refuted_at"] is not None for one in small)
+    right = [steps.trained(seed, 1.0, 60, number=500, records=500) for seed in range(6)]
+    assert sum(one["refuted_at"] is not None for one in right) <= 5
+    assert all(one["others"] < 0.2 for one in [*small, *right])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support import made_records
 
-from dpframe.report import figures
+import dpframe
+from dpframe.report import figures, html
 from dpframe.report.figures import comparison
 from dpframe.results.store import as_record
 
@@ -80,3 +81,51 @@ def test_lines_differ_by_more_than_colour(count):
     lines = [line for line in picture.axes[0].lines if len(np.atleast_1d(line.get_xdata())) == 2]
     looks = {line.get_linestyle() + str(line._unscaled_dash_pattern) for line in lines[:-1]}
     assert len(looks) == count
+
+
+@pytest.fixture(scope="module")
+def canaries():
+    """An answer about canaries without bets on steps."""
+    rng = np.random.default_rng(0)
+    members = rng.random(60) < 0.5
+    return dpframe.score_one_run(members + rng.normal(size=60), members, lower_is_member=False)
+
+
+def with_bets(found, **changed):
+    wealth = [[1, 0.1], [4, 3.2], [7, 2.0]]
+    bets = {"steps": 7, "sigma": [1.0, 1.0], "confidence": 0.95, "p_value": math.exp(-3.2)}
+    bets |= {"refuted_at": 4, "largest": 3.2, "others": 0.04, "wealth": wealth}
+    return type(found)(found | {"step_bets": bets | changed})
+
+
+def test_bets_on_the_steps_of_a_training_are_drawn_with_the_level_that_refutes(canaries):
+    picture = dpframe.plot(with_bets(canaries), "wealth")
+    (ax,) = picture.axes
+    line = ax.lines[0]
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 4, 7], [0.1, 3.2, 2.0])
+    assert ax.get_xlabel() == "steps"
+    shown = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert shown == ["noise of the steps: violated", "where the claim is refuted: 3"]
+    assert "after 4 of 7 steps, at 95 % by itself" in picture.caption
+    assert figures.score_kinds(with_bets(canaries)) == {"roc": None, "wealth": None}
+
+
+def test_without_bets_on_steps_no_wealth_is_drawn(canaries):
+    assert "no bets on steps" in figures.score_kinds(canaries)["wealth"]
+    for found in (canaries, with_bets(canaries, wealth=[[1, 0.0]])):
+        with pytest.raises(dpframe.DpframeError, match="no bets on steps"):
+            dpframe.plot(found, "wealth")
+
+
+def test_the_report_states_the_noise_as_refuted_or_not_and_what_hides_faults(canaries):
+    refuted = " ".join(str(with_bets(canaries)).split())
+    assert "✗ Bets refute the stated noise (σ = 1, in units of" in refuted
+    assert "Largest wealth: 24.5. Other records add 0.04 σ in the directions of canaries" in refuted
+    kept = with_bets(canaries, refuted_at=None, largest=-0.5, others=0.3, sigma=[0.8, 1.0])
+    line = " ".join(str(kept).split())
+    assert "Bets on 7 steps do not refute the stated noise (σ = 0.8 to 1, in units of" in line
+    assert "largest wealth 0.606; 20 would refute it at 95 %." in line
+    assert "Other records add 0.3 σ in the directions of canaries, which can hide faults" in line
+    assert "Bets refute the stated noise" in html.scores_page(with_bets(canaries))
+    assert "Other records" not in str(with_bets(canaries, others=None))
+    assert "Bets on" not in str(canaries)

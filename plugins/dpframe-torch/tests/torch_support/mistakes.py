@@ -27,14 +27,14 @@ def script(seed=0, noise=1.0, number=300, records=600, out=None, **options):
 
 def silent(one):
     """Turn the noise off without telling the accountant."""
-    _with_noise(one, 0.0)
+    with_noise(one, 0.0)
 
 
 def halved(one):
-    _with_noise(one, 0.5)
+    with_noise(one, 0.5)
 
 
-def _with_noise(one, factor):
+def with_noise(one, factor):
     from opacus.optimizers import DPOptimizer
 
     def add_noise():
