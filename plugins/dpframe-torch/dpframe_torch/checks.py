@@ -13,7 +13,15 @@ from torch import Tensor
 
 from dpframe.stats.sampling import RARE, p_of_evenness, p_of_total
 
-__all__ = ["RARE", "NoiseMeter", "norm_of", "p_of_evenness", "p_of_missing", "p_of_total"]
+__all__ = [
+    "RARE",
+    "NoiseMeter",
+    "norm_of",
+    "p_of_evenness",
+    "p_of_missing",
+    "p_of_squares",
+    "p_of_total",
+]
 
 NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
 STEPS_AT_ONCE = 32  # examined together: fewer small operations, and less waiting for a GPU
@@ -31,6 +39,13 @@ def p_of_missing(missing: int, canaries: int, chance: float) -> float:
         return 1.0
     rest = special.rel_entr(1 - share, 1 - chance) if chance < 1 else 0.0
     return math.exp(-canaries * float(special.rel_entr(share, chance) + rest))
+
+
+def p_of_squares(squares: float, number: int) -> float:
+    """Return the two-sided p-value of a sum of squares of standard normal variables."""
+    rounding = 1e-3 * number  # of float32, at most
+    above = special.chdtrc(number, max(0.0, squares - rounding))
+    return min(1.0, 2 * float(min(above, special.chdtr(number, squares + rounding))))
 
 
 def norm_of(optimizer: Any) -> float:
@@ -54,6 +69,8 @@ class NoiseMeter:
         self.claimed: set[float] = set()
         self.fingerprint: str | None = None  # of the first step's noise, as a digest of its signs
         self.clip = 0.0  # the norm before a step, for adaptive clipping
+        self.looks = 0  # at single parameters, one after the other
+        self.parts: dict[int, tuple[int, Tensor]] = {}  # coordinates of each, squares of its noise
 
     def start(self, optimizer: Any) -> None:
         """Note the clipping norm before the first step."""
@@ -72,11 +89,13 @@ class NoiseMeter:
         scale = 1.0
         if optimizer.loss_reduction == "mean":
             scale = optimizer.expected_batch_size * optimizer.accumulated_iterations
+        own = [p for p in optimizer.params if p.grad is not None]
+        own = [p for p in own if getattr(p, "summed_grad", None) is not None]
+        if deviation:
+            self._look_at_some(own, scale, deviation)
         pieces, left = [], NOISE_COORDINATES
-        for p in optimizer.params:
-            summed = getattr(p, "summed_grad", None)
-            if p.grad is None or summed is None:
-                continue
+        for p in own:
+            summed = p.summed_grad
             pieces.append(p.grad.reshape(-1)[:left] * scale - summed.reshape(-1)[:left])
             left -= len(pieces[-1])
             if left <= 0:
@@ -93,6 +112,36 @@ class NoiseMeter:
         self.deviations.append(deviation)
         if len(self.kept) >= STEPS_AT_ONCE:
             self._add_up()
+
+    def _look_at_some(self, params: list[Any], scale: float, deviation: float) -> None:
+        """Measure the noise of some parameters; each has its turn."""
+        for _ in range(-(-len(params) // STEPS_AT_ONCE)):
+            place, self.looks = self.looks % len(params), self.looks + 1
+            p, stride = params[place], -(-params[place].grad.numel() // NOISE_COORDINATES)
+            noise = p.grad.reshape(-1)[::stride] * scale - p.summed_grad.reshape(-1)[::stride]
+            number, squares = self.parts.get(place, (0, 0.0))
+            squares = squares + (noise.double() / deviation).square().sum()
+            self.parts[place] = number + len(noise), squares
+
+    def _parts_warnings(self) -> list[str]:
+        """Return a warning if single parameters have no noise, or other noise than stated."""
+        parts = [(number, float(squares)) for number, squares in self.parts.values()]
+        if silent := sum(squares < 1e-6 * number for number, squares in parts):
+            return [
+                f"{silent} of {len(parts)} parameters were released without noise, although some "
+                "is claimed"
+            ]
+        wrong = [
+            math.sqrt(squares / number)
+            for number, squares in parts
+            if p_of_squares(squares, number) < RARE / len(parts)
+        ]
+        if not wrong:
+            return []
+        return [
+            f"the noise of {len(wrong)} of {len(parts)} parameters has {min(wrong):.2g} to "
+            f"{max(wrong):.2g} times the standard deviation that the optimiser states"
+        ]
 
     def _add_up(self) -> None:
         """Add the stored steps to the sums."""
@@ -123,9 +172,7 @@ class NoiseMeter:
     def p_of_size(self) -> float:
         """Return the p-value of the claimed deviation: squares of normal noise are χ²."""
         self._add_up()
-        rounding = 1e-3 * self.number  # of float32, at most
-        above = special.chdtrc(self.number, max(0.0, self.squares - rounding))
-        return min(1.0, 2 * float(min(above, special.chdtr(self.number, self.squares + rounding))))
+        return p_of_squares(self.squares, self.number)
 
     def p_of_repetition(self) -> float:
         """Return the p-value for independent noise in successive steps."""
@@ -150,7 +197,7 @@ class NoiseMeter:
             )
         if self.p_of_repetition() < RARE:
             warnings.append("the noise of successive steps is correlated: a generator is reseeded")
-        return warnings
+        return warnings or self._parts_warnings()
 
     def described(self) -> dict[str, float] | None:
         """Return the measured noise for the record."""

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from dpframe_torch import independence
+from dpframe_torch import clipping, independence
 from dpframe_torch.accounting import Loss
 from dpframe_torch.checks import RARE, NoiseMeter, norm_of, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
@@ -38,6 +38,7 @@ FEWEST_ROWS = 3  # of a batch with which independence is checked
 TRIAL_BATCHES = 3  # such batches: a head that starts at zero hides everything in the first
 FEWEST_STEPS = 10  # before batches are judged
 SUM_ROUNDING = 1e-3  # of sums in float32, at most
+SUM_OF_FROZEN = 1e-9  # rounding of sums in float64, at most
 
 
 class Hook:
@@ -156,6 +157,7 @@ class Watch:
         self.spent: Counter[tuple[float, float]] = Counter()  # steps by noise and sampling rate
         self.bare = 0  # steps of the optimiser inside Opacus's that Opacus did not make
         self.unclipped = 0  # steps whose sum is longer than clipped gradients can make it
+        self.longest = 0.0  # gradient of a record in a sum, in units of the clipping norm
         self.unscaled = 0  # steps of ghost clipping without norms of single records
         self.whole = 0  # plain steps without gradients of single records
         self.mapped = False  # records went through the model one at a time, or by `vmap`
@@ -165,6 +167,8 @@ class Watch:
         self.mixed: str | None = None  # how records mix
         self.last: tuple[Any, Any] = (None, None)  # sum and norms of the last step
         self.others: Counter[str] = Counter()  # steps of other optimisers on these parameters
+        self.beside = [0, 0]  # steps on a copy's parameters: since the last step, and before it
+        self.evaluated = torch.zeros(2, 2, dtype=torch.int64)  # canaries out and in, as above
         self.since = 0  # steps before the present optimiser
         if kind == "random-gradient" and (pair := self.canaries.repeated()):
             raise CanaryError(
@@ -175,8 +179,10 @@ class Watch:
     def attach(self, model: torch.nn.Module, optimizer: Any) -> None:
         """Add the hooks."""
         check_model(model)
+        if "Accelerated" in type(optimizer).__name__:  # of Accelerate, around Opacus's
+            optimizer = optimizer.optimizer
         plain = getattr(optimizer, "original_optimizer", optimizer)
-        plain = getattr(plain, "optimizer", plain)  # of Accelerate
+        plain = getattr(plain, "optimizer", plain)
         if plain is not None and not hasattr(plain, "register_step_pre_hook"):
             raise CanaryError(
                 f"optimizer: {type(optimizer).__name__} is not a torch.optim.Optimizer; pass one "
@@ -186,6 +192,9 @@ class Watch:
         self.since = len(self.rows)
         self.trainable = [p for p in inner.parameters() if p.requires_grad]
         self.start = [p.detach().clone() for p in self.trainable]
+        self.shapes = sorted(tuple(p.shape) for p in self.trainable)
+        frozen = [p for p in inner.parameters() if not p.requires_grad]
+        self.frozen = [(p, _sum_of(p)) for p in frozen]
         called = [inner]
         if type(model).__name__ == "GradSampleModuleNoOp":  # it calls inner.forward, without hooks
             called.append(model)
@@ -233,21 +242,39 @@ class Watch:
     # Hooks.
 
     def _forward(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        if self.trying or not (module.training and torch.is_grad_enabled()):
+        if self.trying:
+            return
+        if not (module.training and torch.is_grad_enabled()):
+            self._evaluate(args, kwargs)
             return
         inputs = self._inputs(args, kwargs)
         if inputs is None:
             return
         self._try_records(module, args, kwargs, len(inputs))
-        mask = kwargs.get("attention_mask")
-        flat = mask is not None and torch.is_tensor(mask) and mask.ndim == 2
-        keys = keys_of(inputs, mask if flat else None)
+        keys = self._keys_of(inputs, kwargs)
         slots = self.canaries.find(inputs, keys)
         if self.held_out.inputs:
             self.held_out_rows += int((self.held_out.find(inputs, keys) >= 0).sum())
         self.pending.append((len(inputs), slots))
         if self.optimizer is None:  # every batch counts as a step
             self._count()
+
+    def _evaluate(self, args: Any, kwargs: dict[str, Any]) -> None:
+        """Count canaries, out and in, in what the model is given without being trained."""
+        mapped = self.mapped
+        try:
+            if (inputs := self._inputs(args, kwargs)) is not None:
+                slots = self.canaries.find(inputs, self._keys_of(inputs, kwargs)).cpu()
+                coins = torch.as_tensor(self.included)[slots[slots >= 0]]
+                self.evaluated[0] += torch.bincount(coins.long(), minlength=2)
+        except Exception:  # an evaluation may take anything, and must not end
+            pass
+        self.mapped = mapped
+
+    def _keys_of(self, inputs: Tensor, kwargs: dict[str, Any]) -> Tensor:
+        mask = kwargs.get("attention_mask")
+        flat = mask is not None and torch.is_tensor(mask) and mask.ndim == 2
+        return keys_of(inputs, mask if flat else None)
 
     def _try_records(self, module: Any, args: Any, kwargs: dict[str, Any], rows: int) -> None:
         """Check at the first large batches that records do not mix in the model."""
@@ -288,9 +315,10 @@ class Watch:
             self.accumulated = self.optimizer.accumulated_iterations
         if self.gradients is not None:
             self.gradients.after_step()
+        before = self.noise.clip  # adaptive clipping has changed the norm
         if ranks()[1] == 1:
             self.noise.look(self.optimizer)
-        self._look_at_clipping()
+        self._look_at_clipping(max(before, norm_of(self.optimizer)))
         batch = (self.optimizer.expected_batch_size or 0) * self.accumulated
         batch *= getattr(self.optimizer, "world_size", 1)
         rate = (batch or sum(rows for rows, _ in self.pending)) / max(1, self.records)
@@ -307,9 +335,11 @@ class Watch:
             self.last = sums[0], self.last[1]
         return made and fresh
 
-    def _look_at_clipping(self) -> None:
+    def _look_at_clipping(self, limit: float) -> None:
         """Compare the sum of a step with the longest that clipped gradients can have."""
-        rows = sum(rows for rows, _ in self.pending)
+        rows, step = sum(rows for rows, _ in self.pending), len(self.rows) + 1
+        if limit and step & (step - 1) == 0:  # steps 1, 2, 4, 8 …
+            self.longest = max(self.longest, (clipping.longest(self.optimizer, rows) or 0) / limit)
         sums = [p.summed_grad for p in self.optimizer.params if p.grad is not None]
         if rows and sums and not hasattr(self.optimizer, "unclipped_num_std"):
             norm = math.sqrt(sum(float(one.detach().float().norm()) ** 2 for one in sums))
@@ -336,14 +366,21 @@ class Watch:
             return
         groups = self.plain.param_groups if self.plain is not None else [{"params": self.trainable}]
         own = {id(p) for group in groups for p in group["params"]}
-        if any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        if any(id(p) in own for p in params):
             self.others[type(optimizer).__name__] += 1
+        elif all(getattr(p, "summed_grad", None) is None for p in params):  # not Opacus's
+            self.beside[0] += sorted(tuple(p.shape) for p in params) == self.shapes
 
     def _count(self) -> None:
         """Count the batches of a step."""
         self.found += [slots for _, slots in self.pending]
         if len(self.found) > MOST_BATCHES:
             self.found = [torch.cat([one[one >= 0] for one in self.found])]
+        # Before the first step and after the last, such steps may be those of reference models.
+        for counts in (self.beside, self.evaluated):
+            counts[1] += counts[0] if self.rows else 0
+            counts[0] -= counts[0]
         self.rows.append(sum(rows for rows, _ in self.pending))
         self.pending.clear()
 
@@ -617,10 +654,12 @@ class Watch:
             and not torch.equal(p.detach().to(old.device), old)
             for p, old in zip(self.trainable, self.start, strict=True)
         )
+        changed += sum(id(p) not in own and _has_other_sum(p, old) for p, old in self.frozen)
         if not changed:
             return []
+        of = len(self.trainable) + len(self.frozen)
         text = (
-            f"{changed} of {len(self.trainable)} parameters changed although the watched optimiser "
+            f"{changed} of {of} parameters changed although the watched optimiser "
             "does not train them, so another one does: its steps were not checked"
         )
         if not hasattr(self.optimizer, "noise_multiplier"):
@@ -644,6 +683,17 @@ class Watch:
                 f"another optimiser ({names}) made {self.others.total():,} steps on the watched "
                 "parameters, and their clipping and noise were not seen: train with the watched "
                 "optimiser alone"
+            )
+        if claimed and self.beside[1]:
+            yield (
+                f"between its steps, a model with the same parameters was trained, "
+                f"{self.beside[1]:,} steps without gradients of single records: ε does not cover "
+                "that model, nor an average of its weights; do not release it"
+            )
+        if self.longest > 1 + clipping.TOLERANCE and not self.unclipped:
+            yield (
+                f"the gradient of a record was {self.longest:.2g} times as long as the clipping "
+                "norm in the sum of a step: gradients of single records were not clipped"
             )
         if self.unclipped:
             yield (
@@ -690,6 +740,12 @@ class Watch:
     def unchecked(self) -> list[str]:
         """Return sentences on what could not be checked, for the report."""
         sentences = []
+        if (counts := self.evaluated[1].tolist()) != [0, 0]:
+            sentences.append(
+                f"Between steps the model was evaluated on canaries, {counts[1]:,} times on some "
+                f"that are in and {counts[0]:,} times on some that are out: ε covers no choice "
+                "that uses this, such as when to stop or which weights to keep."
+            )
         if self.opacus and hasattr(self.wrapper, "_per_sample_gradient_norms"):
             sentences.append(
                 "Not checked: with ghost clipping, gradients of single records exist only inside "
@@ -751,6 +807,17 @@ def _called(method: weakref.WeakMethod[Callable[..., None]], *args: Any) -> None
     """Call a method unless its object is gone."""
     if (call := method()) is not None:
         call(*args)
+
+
+def _sum_of(p: Tensor) -> tuple[float, float]:
+    """Return the sum of a parameter and that of its magnitudes, in place of a copy."""
+    total = float(torch.sum(p.detach(), dtype=torch.float64))
+    return total, float(p.detach().abs().sum(dtype=torch.float64))
+
+
+def _has_other_sum(p: Tensor, old: tuple[float, float]) -> bool:
+    total, magnitude = _sum_of(p)
+    return abs(total - old[0]) > SUM_OF_FROZEN * max(magnitude, old[1])
 
 
 def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:

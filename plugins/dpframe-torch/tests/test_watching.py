@@ -560,7 +560,7 @@ def test_other_trainable_parameters_raise_no_false_alarm():
     assert canaries.watched._of_other_parameters() == []
     with torch.no_grad():
         model[0].weight += 1.0
-    assert "1 of 2 parameters changed" in canaries.watched._of_other_parameters()[0]
+    assert "1 of 4 parameters changed" in canaries.watched._of_other_parameters()[0]
     assert len(canaries.watched._of_other_parameters()) == 1
     model.half()
     assert canaries.watched._of_other_parameters() == []

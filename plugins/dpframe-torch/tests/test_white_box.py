@@ -169,37 +169,6 @@ def test_every_way_to_compute_gradients_of_single_records_gives_the_same_scores(
     assert found.epsilon_lower == pytest.approx(usual.epsilon_lower)
 
 
-REFUTED = ("noise off", "gradients not clipped", "clipped after averaging")
-
-
-@pytest.mark.parametrize("mistake", REFUTED)
-def test_one_run_refutes_the_claim_of_a_script_with_a_mistake(mistake):
-    found = mistakes.run(mistake, 2, noise=2.0)
-    assert found["rows"][0]["p_value"] < 1e-3
-    assert found.verdict == "violated"
-
-
-@pytest.mark.parametrize(
-    "mistake", [name for name, (_, word, _) in mistakes.MISTAKES.items() if word]
-)
-def test_a_mistake_is_named_although_one_run_need_not_refute_it(mistake):
-    word = mistakes.MISTAKES[mistake][1]
-    found = mistakes.run(mistake, 2, epochs=3)
-    assert any(word in one for one in found.warnings)
-
-
-def test_the_same_noise_in_two_runs_of_a_folder_is_named():
-    assert any("that of an earlier run" in one for one in mistakes.reused_seed(1).warnings)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mistake", REFUTED)
-def test_mistakes_are_refuted_over_several_seeds(mistake):
-    """At σ = 2 and 300 canaries, most of five runs; each with a p-value of its own."""
-    found = [mistakes.run(mistake, seed, noise=2.0).verdict for seed in range(5)]
-    assert found.count("violated") >= 4
-
-
 @pytest.mark.parametrize(
     ("runs", "noise"),
     [

@@ -71,16 +71,29 @@ class Script:
     """A script with Opacus; mistakes are planted between `make_private` and the first step."""
 
     def __init__(
-        self, canaries, data=None, batch=40, noise=1.0, poisson=True, width=16, clip=1.0, **more
+        self,
+        canaries,
+        data=None,
+        batch=40,
+        noise=1.0,
+        poisson=True,
+        width=16,
+        clip=1.0,
+        frozen=(),
+        **more,
     ):
         from opacus import PrivacyEngine
 
         self.canaries = canaries
         self.engine = PrivacyEngine(accountant="rdp")
         plain_model = network(width)
+        for layer in frozen:
+            plain_model[layer].requires_grad_(False)
         self.model, self.optimizer, self.loader = self.engine.make_private(
             module=plain_model,
-            optimizer=torch.optim.SGD(plain_model.parameters(), lr=0.5),
+            optimizer=torch.optim.SGD(
+                [p for p in plain_model.parameters() if p.requires_grad], lr=0.5
+            ),
             data_loader=DataLoader(
                 canaries.train_set if data is None else data, batch_size=batch, shuffle=True
             ),
