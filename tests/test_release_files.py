@@ -65,6 +65,7 @@ def test_the_container_installs_this_source_and_leaves_root() -> None:
     [
         ("README.md", "docs/images/dptext.svg"),
         ("docs/explanation/one-run.md", "../images/one-run-canaries.svg"),
+        ("docs/explanation/one-run.md", "../images/step-wealth.svg"),
         ("docs/how-to/compare-estimators.md", "../images/against-the-field.svg"),
     ],
 )

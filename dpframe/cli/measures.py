@@ -71,8 +71,8 @@ def score(
         every: Also run estimators that certify no bound, and print the estimators left out.
         assume: With --one-run: bounds and verdicts that hold only if canaries are drawn alike, and
             the score of each depends on no coin but its own.
-        plot: Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, .png
-            or .pdf. Needs matplotlib.
+        plot: Draw the trade-off, the ROC on logarithmic axes and the certified bounds, those of
+            canaries over δ: .svg, .png or .pdf. Needs matplotlib.
         report: Write a report: .html (its figure needs matplotlib), .md or .csv.
     """
     from dpframe.claims.accounted import read_claim

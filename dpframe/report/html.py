@@ -87,20 +87,19 @@ def power(plan: Any) -> str:
         number = plural(skip["cells"], "cell")
         parts.append(Line(f"Power unknown, {number}: {skip['reason']}."))
     drawn = figure("draw_power", plan)
-    return page_of("Plan of an audit", parts, drawn, f"dpframe {__version__}")
+    return page_of("Plan of an audit", parts, [drawn], f"dpframe {__version__}")
 
 
 def page_of(
     title: str,
     parts: Iterable[Part],
-    drawn: tuple[Markup, str],
+    drawn: Iterable[tuple[Markup, str]],
     versions: str,
     *,
     grave: bool = False,
 ) -> str:
-    """Return a page with the parts of a report, and a figure with its caption."""
-    (picture, caption), shown = drawn, list(parts)
-    values = {"title": title, "parts": shown, "picture": picture, "caption": caption}
+    """Return a page with the parts of a report, and figures with their captions."""
+    values = {"title": title, "parts": list(parts), "drawn": list(drawn)}
     page = environment().get_template("parts_page.html")
     return page.render(values, versions=versions, grave=grave) + "\n"
 
@@ -108,10 +107,11 @@ def page_of(
 def scores_page(answer: Mapping[str, Any]) -> str:
     """Return a page with the answer about scores made elsewhere."""
     versions = ", ".join(f"{name} {answer['environment'][name]}" for name in ("dpframe", "numpy"))
+    kinds = ("roc", "wealth") if answer.get("step_bets") else ("roc",)
     return page_of(
         "Scores made elsewhere",
         scores.parts(answer, remarks=True, every=True),
-        figure("draw_scores", answer),
+        [figure("draw_scores", answer, kind) for kind in kinds],
         f"Seed {answer['seed']}; {versions}",
         grave=bool(answer["refuted"]),
     )
@@ -123,13 +123,13 @@ def scores_fragment(answer: Mapping[str, Any]) -> str:
     return environment().get_template("parts.html").render(context)
 
 
-def figure(draw: str, subject: Any) -> tuple[Markup, str]:
+def figure(draw: str, subject: Any, *kind: str) -> tuple[Markup, str]:
     """Draw something as an element, and return its caption; without matplotlib the error."""
     try:
         from dpframe.report import figures
         from dpframe.report.figures.drawing import inline
 
-        picture = getattr(figures, draw)(subject)
+        picture = getattr(figures, draw)(subject, *kind)
         return Markup(inline(picture)), picture.caption or ""
     except (DpframeError, ImportError) as error:
         return Markup(""), str(error)

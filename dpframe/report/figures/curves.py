@@ -13,9 +13,10 @@ from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, COUNTED, FAINT, TRUTH, Picture, Sign, named
 from dpframe.report.figures.points import by_setting, one_release
-from dpframe.report.number_format import percent, quantity
+from dpframe.report.number_format import number, percent, quantity
 from dpframe.report.scores import bound_of, canaries, certified_rows
 from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
+from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.tradeoff import (
     LARGEST_EPSILON,
     certified_delta,
@@ -391,12 +392,17 @@ def _draw_corners(
 
 
 def draw_scores(picture: Picture, found: Mapping[str, Any]) -> None:
-    """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`."""
+    """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`.
+
+    Bounds of canaries at a δ above 0 are drawn over δ, in a third panel.
+    """
     rows = sorted(certified_rows(found), key=bound_of, reverse=True)
     certified = [(r["estimator"]["label"], corners(r["estimate"]["tradeoff"])) for r in rows]
     certified = [(name, points) for name, points in certified if points][:MOST_SCORES]
     counted = np.array(found["scores"]["roc"], float).reshape(-1, 2)
-    pair = picture.grid(["", ""], across=2, height=2.4, shared=False)
+    bounds = delta_bounds(found)
+    axes = picture.grid(["", *["", ""][: 2 if bounds else 1]], height=2.4, shared=False)
+    pair = axes[:2]
     known = [*counted[:, 0], *(x for _, points in certified for x, _ in points)]
     fpr = _set_rates(pair, known, most=9)
     if (claim := found["claim"]) is not None:
@@ -411,7 +417,62 @@ def draw_scores(picture: Picture, found: Mapping[str, Any]) -> None:
         picture.add(COUNTED, ax.step, x, y, where="post", zorder=1.5)
     for at, (name, points) in enumerate(certified):
         _draw_corners(picture, pair, points, fpr, name, at)
-    picture.finish(*_sentences(found, bool(certified)))
+    if bounds:
+        _draw_over_delta(picture, axes[2], found, bounds)
+    what, *rest = _sentences(found, bool(certified))
+    picture.finish(what, OVER_DELTA if bounds else "", *rest)
+
+
+def delta_bounds(found: Mapping[str, Any]) -> dict[str, Corners]:
+    """Return bounds (δ, ε) of canaries at each δ above 0, by ascending δ, for each estimator."""
+    listed = {}
+    for row in certified_rows(found)[:MOST_SCORES]:
+        bounds = ((b["delta"], number(b["epsilon_lower"]) or 0.0) for b in row.get("bounds", ()))
+        if points := sorted((d, e) for d, e in bounds if d > 0 and math.isfinite(e)):
+            listed[row["estimator"]["label"]] = points
+    return listed
+
+
+def _draw_over_delta(
+    picture: Picture, ax: Axes, found: Mapping[str, Any], bounds: Mapping[str, Corners]
+) -> None:
+    """Draw bounds on ε over δ, and those of a Gaussian mechanism if scores are independent."""
+    known = [delta for points in bounds.values() for delta, _ in points]
+    least, most = min(known) / 30, min(30 * max(known), 0.5)
+    deltas = np.geomspace(least, most, 100)
+    any_mechanism = "" if found["audit"].get("assume") else ": any mechanism, any dependence"
+    for at, (name, points) in enumerate(bounds.items()):
+        xs, ys = np.array(points).T
+        heights = np.maximum.accumulate(ys[::-1])[::-1]  # a bound at δ holds at each smaller δ
+        ax.step([least, *xs], [heights[0], *heights], color=named(at).color)
+        marks = {"marker": named(at).marker, "ls": "none"}
+        _draw_bound(picture, ax, xs, ys, name + any_mechanism, at, **marks)
+    if (own := found.get("independent")) and own["mu_lower"]:
+        epsilons = [gaussian_epsilon(delta, own["mu_lower"]) for delta in deltas]
+        label = "Gaussian mechanism, independent scores"
+        if own["supported"] is False:
+            label += " (not supported)"
+        look = named(MOST_SCORES)
+        picture.add(label, ax.plot, deltas, epsilons, color=look.color, ls=look.dashes, lw=1.3)
+    if (claim := found["claim"]) is not None:
+        given = claim["parameters"]
+        stated = numbers_in(given, "epsilon", "delta") or numbers_in(claim, "epsilon", "delta")
+        epsilon, delta = stated or (math.inf, 0.0)
+        if mu := numbers_in(given, "mu"):
+            picture.add(CLAIMED, ax.plot, deltas, [gaussian_epsilon(d, *mu) for d in deltas])
+        elif delta > 0 and math.isfinite(epsilon):
+            ax.plot([delta], [epsilon], **drawing.CLAIMED_ONCE.look)
+            picture.name("claimed ε at its δ", **drawing.CLAIMED_ONCE.look)
+    ax.set(xscale="log", xlim=(least, most), xlabel="δ", ylabel="bound on ε")
+    ax.set_ylim(bottom=0)
+    decades = scales.decades(least, most)
+    scales.fix_ticks(ax.xaxis, decades[:: 1 + len(decades) // 4])
+
+
+OVER_DELTA = (
+    "Third panel: bounds on ε over δ; a bound at one δ holds at every smaller one. That of a "
+    "Gaussian mechanism with independent scores has a confidence of its own."
+)
 
 
 def _sentences(found: Mapping[str, Any], certified: bool) -> list[str]:
@@ -440,7 +501,7 @@ def _sentences(found: Mapping[str, Any], certified: bool) -> list[str]:
         bound = "No point of the curve is certified, only ε at this δ."
     return [
         f"{drawing.shorten(names, 80)}: {sizes}. False-negative rate against false-positive rate; "
-        "on the right, true-positive rate on logarithmic axes.",
+        "beside it, true-positive rate on logarithmic axes.",
         "The thin grey line shows the rates of thresholds on these scores; it is not a bound.",
         bound,
         drawing.NO_PROOF if found["refuted"] is False else "Other scores may show more.",

@@ -13,6 +13,7 @@ import dpframe
 from dpframe.report.figures import draw_scores
 from dpframe.report.figures.drawing import content
 from dpframe.results.store import dumps
+from dpframe.stats.gaussian import gaussian_epsilon
 
 RNG = np.random.default_rng(3)
 IN, OUT = RNG.normal(1.0, 1.0, 600), RNG.normal(0.0, 1.0, 500)
@@ -77,6 +78,59 @@ def test_canaries_of_one_run_certify_no_point_of_a_curve():
     picture = dpframe.plot(found)
     assert "No point of the curve is certified" in picture.caption
     assert f"300 canaries of one run, {members.sum()} of them in" in picture.caption
+
+
+MEMBERS = np.random.default_rng(0).random(300) < 0.5
+SCORES = np.random.default_rng(1).normal(size=300) + 4 * MEMBERS
+
+
+def of_canaries(**asked):
+    asked = {"delta": [1e-6, 1e-4, 1e-2], "lower_is_member": False, **asked}
+    return dpframe.score_one_run(SCORES, MEMBERS, **asked)
+
+
+def legend(picture):
+    return [text.get_text() for text in picture.legends[0].get_texts()]
+
+
+def test_bounds_of_canaries_are_drawn_over_delta_and_those_under_independence_beside_them():
+    found = of_canaries(claim=dpframe.GaussianDP(1.0), estimators=["one-run-fdp"])
+    picture = draw_scores(found)
+    ax = picture.axes[2]
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("δ", "bound on ε", "log")
+    steps, marks, gaussian, claimed = lines(ax)
+    bounds = [(b["delta"], b["epsilon_lower"]) for b in found["rows"][0]["bounds"]]
+    assert marks.tolist() == [list(point) for point in bounds]
+    # A bound at δ is one at every smaller δ.
+    assert steps[1:, 1].tolist() == [max(e for _, e in bounds[k:]) for k in range(3)]
+    assert ax.get_lines()[0].get_drawstyle() == "steps-pre"
+    for own in found["independent"]["epsilon"]:
+        at = np.interp(np.log(own["delta"]), np.log(gaussian[:, 0]), gaussian[:, 1])
+        assert at == pytest.approx(own["epsilon"], rel=1e-2)
+    assert claimed[0, 1] == pytest.approx(gaussian_epsilon(claimed[0, 0], 1.0))
+    shown = legend(picture)
+    assert "one-run-fdp: any mechanism, any dependence" in shown
+    assert "Gaussian mechanism, independent scores" in shown
+    assert "has a confidence of its own" in picture.caption
+
+
+def test_assumptions_of_bounds_over_delta_are_named():
+    found = of_canaries()
+    found["independent"]["supported"] = False
+    assert "Gaussian mechanism, independent scores (not supported)" in legend(draw_scores(found))
+    shown = legend(draw_scores(of_canaries(assume="independent")))
+    assert "one-run-independent" in shown
+    assert not any("any mechanism" in name for name in shown)
+
+
+def test_bounds_at_delta_0_have_no_place_on_its_axis():
+    assert len(draw_scores(of_canaries(delta=0.0)).axes) == 2
+    claim = dpframe.ApproxDP(2.0, 1e-3)
+    picture = draw_scores(of_canaries(delta=[0.0, 1e-3], claim=claim, estimators=["one-run"]))
+    steps, marks, _, point = lines(picture.axes[2])
+    assert len(marks) == 1
+    assert len(steps) == 2
+    assert point.tolist() == [[1e-3, 2.0]]
 
 
 @pytest.mark.slow

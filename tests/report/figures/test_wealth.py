@@ -126,6 +126,9 @@ def test_the_report_states_the_noise_as_refuted_or_not_and_what_hides_faults(can
     assert "Bets on 7 steps do not refute the stated noise (σ = 0.8 to 1, in units of" in line
     assert "largest wealth 0.606; 20 would refute it at 95 %." in line
     assert "Other records add 0.3 σ in the directions of canaries, which can hide faults" in line
-    assert "Bets refute the stated noise" in html.scores_page(with_bets(canaries))
+    page = html.scores_page(with_bets(canaries))
+    assert "Bets refute the stated noise" in page
+    assert page.count("<figure>") == 2
+    assert html.scores_page(canaries).count("<figure>") == 1
     assert "Other records" not in str(with_bets(canaries, others=None))
     assert "Bets on" not in str(canaries)
