@@ -13,7 +13,7 @@ from dpframe_baselines.one_run_order import (
     wrong_guesses_mu,
     wrong_guesses_p_value,
 )
-from published_tables import published
+from published import published
 from scipy import integrate, optimize, stats
 
 TABLE = published("xiang-2025")
