@@ -9,12 +9,18 @@ from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
     from dpframe.plugins import Attack, Estimator, Mechanism, Pair
+    from dpframe_dpsgd.canaries import Canaries as Canaries, CanaryError as CanaryError
     from dpframe_dpsgd.records import Records as Records
     from dpframe_dpsgd.training import Training as Training
 
-__all__ = ["Records", "Training"]
+__all__ = ["Canaries", "CanaryError", "Records", "Training"]
 
-_HOME = {"Records": "dpframe_dpsgd.records", "Training": "dpframe_dpsgd.training"}
+_HOME = {
+    "Canaries": "dpframe_dpsgd.canaries",
+    "CanaryError": "dpframe_dpsgd.canaries",
+    "Records": "dpframe_dpsgd.records",
+    "Training": "dpframe_dpsgd.training",
+}
 
 
 def __getattr__(name: str) -> object:
