@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
-from dpframe.claims import Claim
+from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.claims.relation import seen_relation
 from dpframe.commands import audit as auditing
+from dpframe.commands.fitted_scores import is_estimator, training_of
 from dpframe.commands.run import Invocation, run
 from dpframe.common.types import HostArray, Tree
 from dpframe.draw.value_digest import ValueReader, code_text, data_digest, is_found_by_name
@@ -48,7 +49,7 @@ class TrainingAudit(NamedTuple):
 
 
 def training(
-    train: Callable[..., Any], pair: Any, *, claim: Claim | None, seedable: bool, may_be_nan: bool
+    train: Any, pair: Any, *, claim: Claim | None, seedable: bool, may_be_nan: bool
 ) -> TrainingAudit:
     """Make a mechanism of a training function, and a pair of its data, given as a pair or D and D′.
 
@@ -56,9 +57,11 @@ def training(
     is called as `train(seed, *data)` and returns scores; it is `seedable` if all randomness comes
     from the seed. Raises DpframeError if the function or the data cannot be used.
     """
-    if not callable(train):
-        raise DpframeError(f"train: {train!r} is not a function")
     data = _datasets(pair)
+    if is_estimator(train):
+        train = training_of(train, data)
+    if not callable(train):
+        raise DpframeError(f"train: {train!r} is neither a function nor an estimator with fit")
     if (other := seen_relation(claim, *data)) is not None:
         raise DpframeError(other)
     with contextlib.suppress(TypeError, ValueError):  # some built-in functions have no signature
@@ -162,12 +165,13 @@ def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> H
 
 
 def audit_training(
-    train: Callable[..., Any],
+    train: Callable[..., Any] | Any,
     pair: Pair | tuple[Any, Any],
     *,
     models: int = 1000,
     seconds: float | None = None,
     claim: Claim | None = None,
+    epsilon: float | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     attack: str | Attack = "identity",
@@ -180,7 +184,7 @@ def audit_training(
     fresh: bool = False,
     quiet: bool = False,
 ) -> Record:
-    """Audit a training function: train many models on D and on D′, and compare their scores.
+    """Audit a training: train many models on D and on D′, and compare their scores.
 
     Models are trained in worker processes, one per core. The function is called on a copy of the
     data, as `train(seed, *D)` or `train(seed, *D′)`; with D = (x, y) that is `train(seed, x, y)`.
@@ -188,18 +192,24 @@ def audit_training(
     that is larger if the model was more likely trained on D′, such as minus its loss on the record
     that only D′ has. It returns several scores for an attack that takes several.
 
+    Instead of a function, `train` may be an estimator of scikit-learn or diffprivlib, or another
+    object with `fit(X, y)`. A copy is fitted for every model with `random_state` from the seed, and
+    its score is how much better it fits the record that only D′ has: the margin of the label (by
+    `decision_function`, else `predict_proba`), or minus the squared error of `predict`.
+
     With `out` the run can be interrupted at any moment, and the same call continues it. Models are
     reused only for the same function, including everything that it refers to in the script or
     notebook.
 
     Args:
-        train: the function. The code of a function in a script or a notebook is sent to the
-            workers.
+        train: the function, or an estimator with `fit` that is not fitted yet. The code of a
+            function in a script or a notebook is sent to the workers.
         pair: the two neighbouring datasets, (D, D′), each a tuple of arrays of any shape and
             length; or a pair.
         models: trained on each of them.
         seconds: time budget; the models trained within it are judged.
         claim: of the function for this pair; None gives bounds and no verdict.
+        epsilon: instead of a claim: ε-DP, or (ε, δ)-DP if `delta` is given.
         delta: δ at which ε is bounded; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
         attack: makes scores of the function's answers: its name, or an attack.
@@ -228,6 +238,8 @@ def audit_training(
         check_positive("seconds", seconds)
     if isinstance(estimators, str | Estimator) or not estimators:
         raise DpframeError("estimators: should be a list of names or estimators")
+    if epsilon is not None:
+        claim = _epsilon_claim(epsilon, delta, claim)
     made = training(train, pair, claim=claim, seedable=seedable, may_be_nan=may_be_nan)
     attack_entry, *others = [_entry(one) for one in (attack, *estimators)]
     sized = min(models, max(FEWEST_MODELS, models // 10)) if learn is None else learn
@@ -263,6 +275,15 @@ def audit_training(
         raise DpframeError(f"nothing was audited: {'; '.join(reasons)}")
     _check_scores(record, train)
     return record
+
+
+def _epsilon_claim(epsilon: float, delta: float | None, claim: Claim | None) -> Claim:
+    if claim is not None:
+        raise DpframeError("epsilon: a claim is given too; pass one of them")
+    try:
+        return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+    except (TypeError, ValueError) as error:
+        raise DpframeError(f"epsilon: {error}") from None
 
 
 def _check_scores(record: Record, train: Callable[..., Any]) -> None:

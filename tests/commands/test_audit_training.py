@@ -115,7 +115,7 @@ def test_a_function_that_ignores_its_seed_is_refused(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"function": 3}, "train: 3 is not a function"),
+        ({"function": 3}, "train: 3 is neither a function nor an estimator"),
         ({"function": lambda seed: 0.0}, "called with a seed and the 2 parts of a dataset"),
         ({"pair": (OUT, IN, IN)}, "should be two datasets"),
         ({"pair": (OUT, (X.copy(), Y))}, "D and D′ are equal"),

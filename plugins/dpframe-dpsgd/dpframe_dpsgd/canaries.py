@@ -507,8 +507,10 @@ class Canaries:
     @property
     def _others(self) -> float | None:
         """Root mean square of what other records add in a direction, in units of σ, if known."""
-        spread = self.noise.spread
-        return None if math.isnan(spread) else math.sqrt(max(0.0, spread**2 - 1))
+        errors = self.noise.by_zero
+        if not errors.degrees[0] or self.noise.warnings():
+            return None
+        return math.sqrt(max(0.0, float(errors.sums[0] / errors.degrees[0]) - 1))
 
     def _unchecked(self) -> list[str]:
         if self.noise.by_zero.degrees[0]:
