@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 
 from dpframe_torch.auditing import Audit
 from dpframe_torch.canaries import FILE, Canaries
-from dpframe_torch.scoring import is_first_rank
+from dpframe_torch.scoring import evaluating, inner_of, is_first_rank
 
 
 class CanaryCallback(TrainerCallback):  # type: ignore[misc]  # nothing is known of its class here
@@ -46,4 +46,6 @@ class CanaryCallback(TrainerCallback):  # type: ignore[misc]  # nothing is known
                 shutil.copy(self.canaries.folder / FILE, checkpoint / FILE)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        self.audit = self.canaries.audit(given["model"], self.epsilon, self.delta, **self.options)
+        model = given["model"]
+        with evaluating(inner_of(model)):  # a `Trainer` leaves it in train mode
+            self.audit = self.canaries.audit(model, self.epsilon, self.delta, **self.options)

@@ -157,6 +157,8 @@ class Watch:
         self.spent: Counter[tuple[float, float]] = Counter()  # steps by noise and sampling rate
         self.bare = 0  # steps of the optimiser inside Opacus's that Opacus did not make
         self.unclipped = 0  # steps whose sum is longer than clipped gradients can make it
+        self.computed = False  # factors of clipping, from a step
+        self.ghost = 0.0  # largest norm to which ghost clipping clips, in units of the optimiser's
         self.longest = 0.0  # gradient of a record in a sum, in units of the clipping norm
         self.unscaled = 0  # steps of ghost clipping without norms of single records
         self.whole = 0  # plain steps without gradients of single records
@@ -339,13 +341,16 @@ class Watch:
         """Compare the sum of a step with the longest that clipped gradients can have."""
         rows, step = sum(rows for rows, _ in self.pending), len(self.rows) + 1
         if limit and step & (step - 1) == 0:  # steps 1, 2, 4, 8 …
-            self.longest = max(self.longest, (clipping.longest(self.optimizer, rows) or 0) / limit)
+            longest = clipping.longest(self.optimizer, rows)
+            self.computed |= longest is not None
+            self.longest = max(self.longest, (longest or 0.0) / limit)
         sums = [p.summed_grad for p in self.optimizer.params if p.grad is not None]
         if rows and sums and not hasattr(self.optimizer, "unclipped_num_std"):
             norm = math.sqrt(sum(float(one.detach().float().norm()) ** 2 for one in sums))
             self.unclipped += norm > rows * norm_of(self.optimizer) * (1 + SUM_ROUNDING)
         if hasattr(self.wrapper, "_per_sample_gradient_norms"):  # ghost clipping
             norms = self.wrapper._per_sample_gradient_norms
+            self.ghost = max(self.ghost, norm_of(self.wrapper) / limit if limit else 0.0)
             self.unscaled += bool(rows) and (norms is None or norms is self.last[1])
             self.last = self.last[0], norms
 
@@ -695,6 +700,12 @@ class Watch:
                 f"the gradient of a record was {self.longest:.2g} times as long as the clipping "
                 "norm in the sum of a step: gradients of single records were not clipped"
             )
+        if self.ghost > 1 + clipping.TOLERANCE:
+            yield (
+                f"ghost clipping clips to a norm {self.ghost:.2g} times as large as the "
+                "optimiser's, by which the noise is scaled: gradients of single records were not "
+                "clipped"
+            )
         if self.unclipped:
             yield (
                 f"{self.unclipped:,} of {made:,} steps summed their gradients to more than the "
@@ -750,6 +761,11 @@ class Watch:
             sentences.append(
                 "Not checked: with ghost clipping, gradients of single records exist only inside "
                 "Opacus."
+            )
+        elif self.opacus and self.rows and not self.computed:
+            sentences.append(
+                "Not checked: by how much gradients of single records were clipped (batches that "
+                f"are split, or larger than {clipping.MOST_ROWS}), but for the norm of their sum."
             )
         if not self.tried and not self.mixed:
             sentences.append(

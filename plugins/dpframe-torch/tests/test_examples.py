@@ -160,6 +160,7 @@ def test_a_callback_audits_a_trainer_and_keeps_the_canaries_with_checkpoints(fol
     canaries = Canaries(table(), 60, out="run")
     callback = CanaryCallback(canaries, epsilon=1.0)
     script = Script(canaries)
+    script.model._module.append(torch.nn.Dropout(0.5))
     arguments, state = SimpleNamespace(output_dir="out"), SimpleNamespace(global_step=3)
     (folder / "out/checkpoint-3").mkdir(parents=True)
     callback.on_train_begin(arguments, state, None, model=script.model, optimizer=script.optimizer)
@@ -168,7 +169,10 @@ def test_a_callback_audits_a_trainer_and_keeps_the_canaries_with_checkpoints(fol
         torch.nn.functional.cross_entropy(script.model(x), y).backward()
         script.optimizer.step()
     callback.on_save(arguments, state, None)
+    script.model.train()
     callback.on_train_end(arguments, state, None, model=script.model)
+    assert script.model.training
+    assert not any("train mode" in text for text in callback.audit.warnings)
     assert callback.audit.verdict in ("consistent", "inconclusive")
     kept = json.loads((folder / "out/checkpoint-3/canaries.json").read_text())
     assert kept["run"] == canaries.run

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 from torch_support import DELTA, Noisy, Script, network, plain, private_step, table
+from torch_support.settings import Pictures
 
 import dpframe
 
@@ -373,16 +374,6 @@ class Words(torch.nn.Module):
     def forward(self, x):
         tokens = (3 + x).clamp(0, 6).long()
         return self.head(self.words(tokens).flatten(1))
-
-
-class Pictures(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Conv2d(1, 4, 3, padding=1)
-        self.norm, self.head = torch.nn.GroupNorm(2, 4), torch.nn.Linear(48, 4)
-
-    def forward(self, x):
-        return self.head(self.norm(self.inner(x.reshape(-1, 1, 3, 4))).flatten(1))
 
 
 RIGHT = {
