@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
@@ -193,6 +195,22 @@ class GaussianGuesses(Estimator):
             return estimate
         p_value = max(SMALLEST_P, self.mu_p_value(run, query.claim.mu))
         return estimate._replace(p_value=p_value, p_resolved=p_value)
+
+    def refuted(
+        self, layout: Tree, counts: Any, query: Query, rounds: Sequence[int] = ()
+    ) -> HostArray:
+        """Compare the right guesses with the fewest that refute the claim, which is μ-GDP."""
+        runs, claim = sum(query.trials), query.claim
+        if not isinstance(claim, GaussianDP):
+            return np.zeros(len(counts["right"]), bool)
+        canaries, guesses = (int(layout[name]) * runs for name in ("canaries", "guesses"))
+
+        def refutes(right: int) -> bool:
+            p_value = self.mu_p_value(Run(canaries, guesses, right), claim.mu)
+            return p_value <= 1 - query.confidence
+
+        fewest = bisect.bisect(range(guesses + 1), False, key=refutes)
+        return np.asarray(counts["right"], np.int64).sum(axis=1) >= fewest
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Any:
         each = np.array(trials, np.int64)

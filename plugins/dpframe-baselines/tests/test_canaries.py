@@ -178,3 +178,35 @@ def test_runs_add_up_in_an_audit():
     assert cell["verdict"] != "violated"
     assert "of 1,200 guesses right, 1,200 canaries" in cell["estimate"]["notes"][0]
     assert 3 < cell["estimate"]["epsilon_lower"] < 5
+
+
+@BOTH
+@pytest.mark.parametrize("claim", [GaussianDP(0.8), PureDP(1.0)], ids=["gaussian", "pure"])
+def test_power_counts_the_audits_whose_estimate_refutes_the_claim(cls, claim):
+    estimator, query = cls(guesses=30), Query((1, 1), DELTA, 0.95, claim, 1e-6)
+    layout = estimator.statistic().lay_out((2, 100))
+    right = np.arange(61)
+    counts = {
+        "right": np.stack([right // 2, right - right // 2], 1),
+        "members": np.full((61, 2), 50),
+    }
+    refuted = estimator.refuted(layout, counts, query)
+    for k in (0, 30, 45, 50, 55, 60):
+        own = {name: leaf[k] for name, leaf in counts.items()}
+        p_value = estimator.estimate(layout, own, query).p_value
+        assert refuted[k] == (p_value is not None and p_value <= 0.05)
+    assert refuted[-1] == isinstance(claim, GaussianDP)
+
+
+def test_scores_of_one_run_are_judged_by_these_estimators_only_if_they_are_named():
+    scores, members = ideal(np.random.default_rng(3), 2.0, 400)
+    for more in ({}, {"assume": "independent"}):
+        found = dpframe.score_one_run(scores, members, delta=DELTA, lower_is_member=False, **more)
+        labels = {row["estimator"]["label"] for row in found["rows"]}
+        assert not labels & {"one-run-xiang", "one-run-fdp-gaussian"}
+    named = dpframe.score_one_run(
+        scores, members, delta=DELTA, lower_is_member=False, estimators=["one-run-xiang"]
+    )
+    (row,) = named["rows"]
+    assert "a Gaussian mechanism" in row["estimate"]["assumption"]
+    assert row["bounds"][0]["epsilon_lower"] > 5
