@@ -210,7 +210,8 @@ class GaussianGuesses(Estimator):
             return p_value <= 1 - query.confidence
 
         fewest = bisect.bisect(range(guesses + 1), False, key=refutes)
-        return np.asarray(counts["right"], np.int64).sum(axis=1) >= fewest
+        right: HostArray = np.asarray(counts["right"], np.int64).sum(axis=1)
+        return right >= fewest
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Any:
         each = np.array(trials, np.int64)
