@@ -99,11 +99,12 @@ def certified_rows(found: Found) -> list[ResultRow]:
 
 
 def headline(found: Found) -> list[str]:
-    """Return the answer: assumption, result for the claim, one bound, and rates of thresholds."""
+    """Return the answer: assumption, result for the claim, one bound, and what stands beside it."""
     assume = found["audit"].get("assume")
     assumed = f"This result assumes {ASSUMED[assume]}." if assume else ""
     bounds = conclusion(found), best(found), larger(found), independent(found)
-    return [line for line in (assumed, *bounds, step_bets(found), rates(found)) if line]
+    beside = step_bets(found), rates(found), *found.get("beside", ())
+    return [line for line in (assumed, *bounds, *beside) if line]
 
 
 def conclusion(found: Found) -> str:

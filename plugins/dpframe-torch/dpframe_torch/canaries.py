@@ -24,6 +24,7 @@ from dpframe_torch.records import (
     REPLACING,
     CanaryError,
     Doubt,
+    Fields,
     Kind,
     Making,
     check_tokens,
@@ -123,7 +124,8 @@ class Canaries:
         seed: for the choice of canaries and the coins; default: a new one from the system. A
             rerun with the same seed, number and kind tosses the same coins, which the first audit
             has revealed, so it is not a new audit; a warning says so if both use the same folder.
-        records: your own canaries, instead of `kind`; `number` is then their number.
+        records: your own canaries, instead of `kind`; `number` is then their number. Or a function
+            that makes `number` of them from a NumPy generator, the same ones for the same seed.
         classes: the number of labels; default: inferred.
         vocabulary: token ids for `text`, their number, or the tokenizer, whose special tokens are
             left out; default: the tokens of the training set's first records.
@@ -154,7 +156,7 @@ class Canaries:
     ) -> None:
         _check(train_set, number, kind, records, seed)
         self.kind: str = kind if records is None else "own"
-        self.number = number if records is None else len(records)
+        self.number = len(records) if hasattr(records, "__len__") else number
         self.folder = None if out is None else Path(out)
         self.held_out = held_out
         kept = scoring.from_first_rank(lambda: _read(self.folder))
@@ -173,7 +175,9 @@ class Canaries:
         if records is not None:
             if any(one is not None for one in (classes, vocabulary, length)):
                 raise CanaryError("records: they need no classes=, vocabulary= or length=")
-            made = [records[i] for i in range(self.number)]
+            given = records(making) if callable(records) else records
+            _check_records(train_set, given)
+            made = [given[i] for i in range(self.number)]
         else:
             of = Making(train_set, making, classes, vocabulary, length)
             made = make(kind, of, places)
@@ -251,23 +255,23 @@ class Canaries:
             if watched.model is scoring.inner_of(model):
                 watched.attach(model, optimizer)
                 return
-        fields = fields_of(self.records[0])
+        fields = self._fields()
         check_tokens(model, self.kind, self.records, fields)
         self.watched = Watch(
             self.run,
             self.kind,
             len(self.train_set),
-            inputs_of(self.records, fields),
-            inputs_of(self._held_out(), fields),
+            self._inputs_of(self.records),
+            self._inputs_of(self._held_out()),
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
-            fields.inputs if isinstance(self.records[0], Mapping) else None,
+            fields.inputs if isinstance(fields.inputs, str) else None,
             self._members,
         )
         self._uses.trainings.append(self.watched.rows)
         self.watched.attach(model, optimizer)
         if self.kind != "random-gradient" and scoring.ranks()[1] == 1:
             try:  # training takes long, so the needs of the audit are checked first
-                scoring.Scoring(self.records[:2], None, default_collate, 2).scores(model, "loss")
+                self._try_scoring(model)
             except CanaryError as error:
                 warnings.warn(f"{error} (give them to audit)", stacklevel=2)
 
@@ -407,12 +411,17 @@ class Canaries:
             ],
         )
         found.outcomes = self._outcomes(scores)
+        found |= self._beside_bound()
         self.state["looks"] = list(self._uses.looks)
         self.state["audited"] = len(self._uses.looks)
         self.save()
         if self.folder is not None and scoring.is_first_rank():
             found.save(self.folder)
         return found
+
+    def _beside_bound(self) -> dict[str, Any]:
+        """Return fields of the record that stand beside the bound."""
+        return {}
 
     def _outcomes(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.void]:
         """Return a row for each canary: its number, its record's index, its coin and its score."""
@@ -434,10 +443,10 @@ class Canaries:
 
     def _of_augmentation(self) -> list[str]:
         """Say that canaries are not augmented if the other records are."""
-        fields, places = fields_of(self.records[0]), range(min(LOOKED_AT_TWICE, len(self._data)))
+        places = range(min(LOOKED_AT_TWICE, len(self._data)))
         try:
             with torch.random.fork_rng([]):
-                pairs = [inputs_of([self._data[i], self._data[i]], fields) for i in places]
+                pairs = [self._inputs_of([self._data[i], self._data[i]]) for i in places]
         except Exception:  # the data may be closed or changed after the training
             return []
         if all(torch.equal(one, other) for one, other in pairs):
@@ -541,16 +550,28 @@ class Canaries:
     def _usual_score(self) -> str:
         return {"random-gradient": "gradient", "mislabelled": "contrast"}.get(self.kind, "loss")
 
+    def _fields(self) -> Fields:
+        """Return the keys of a record's parts."""
+        return fields_of(self.records[0])
+
+    def _inputs_of(self, records: Sequence[Any]) -> list[Tensor]:
+        """Return what the model gets of records, by which batches show them."""
+        return inputs_of(records, self._fields())
+
+    def _try_scoring(self, model: torch.nn.Module) -> None:
+        """Score two canaries in the usual way; raise CanaryError if this cannot be done."""
+        scoring.Scoring(self.records[:2], None, default_collate, 2).scores(model, "loss")
+
     def _held_out(self) -> list[Any]:
         data = self.held_out
         return [] if data is None else [data[i] for i in range(len(data))]
 
     def _other_inputs(self) -> Iterator[Tensor]:
         """Yield inputs of the training set's other records; if there are many, of some."""
-        fields, source = fields_of(self.records[0]), self.train_set.source
+        source = self.train_set.source
         others = source[source >= 0]
         for place in others[:: max(1, len(others) // MOST_COMPARED)]:
-            yield inputs_of([self._data[int(place)]], fields)[0]
+            yield self._inputs_of([self._data[int(place)]])[0]
 
     def _right_labels(self, data: Any, places: Whole) -> list[int] | None:
         """Return the original labels of mislabelled canaries."""
@@ -575,9 +596,6 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
         raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
     if records is None and number > len(data):
         raise CanaryError(f"number: {number:,} canaries, but the data have {len(data):,} records")
-    if records is not None and not (hasattr(records, "__len__") and len(records)):
-        of = "there are none" if hasattr(records, "__len__") else "they have no length; pass a list"
-        raise CanaryError(f"records: {of}")
     if not len(data):
         raise CanaryError("train_set: it is empty")
     try:
@@ -587,13 +605,19 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
             f"train_set: {type(data).__name__} has no record [0] ({type(error).__name__}: "
             f"{error}); wrap it in a torch.utils.data.Dataset"
         ) from None
-    if records is not None and _form(records[0]) != _form(data[0]):
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
+
+
+def _check_records(data: Any, records: Any) -> None:
+    if not (hasattr(records, "__len__") and len(records)):
+        of = "there are none" if hasattr(records, "__len__") else "they have no length; pass a list"
+        raise CanaryError(f"records: {of}")
+    if _form(records[0]) != _form(data[0]):
         raise CanaryError(
             f"records: a canary is {_form(records[0])}, a record of the training set is "
             f"{_form(data[0])}; they must have the same form, because batches contain both"
         )
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
-        raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
 
 
 def _form(record: Any) -> str:

@@ -295,7 +295,7 @@ def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
         if not isinstance(batch, tuple | list) or len(batch) != 2:
             raise CanaryError("loss: a batch is (inputs, labels) or a mapping; else give loss=")
         labels, output = batch[1], model(batch[0])
-    logits = _logits(output)
+    logits = logits_of(output)
     logits = logits.float() if logits.dtype in LOW_PRECISION else logits
     if labels is None or labels.is_floating_point() or logits.ndim not in (2, 3):
         raise CanaryError("loss: this batch has no integer labels of classes or tokens; give loss=")
@@ -311,7 +311,7 @@ def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
     return (each * known).sum(1) / known.sum(1).clamp(min=1)
 
 
-def _logits(output: Any) -> Tensor:
+def logits_of(output: Any) -> Tensor:
     """Return the logits in what a model returns: named so, or the first tensor."""
     named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
     values = output.values() if isinstance(output, Mapping) else output

@@ -132,3 +132,10 @@ def test_the_report_states_the_noise_as_refuted_or_not_and_what_hides_faults(can
     assert html.scores_page(canaries).count("<figure>") == 1
     assert "Other records" not in str(with_bets(canaries, others=None))
     assert "Bets on" not in str(canaries)
+
+
+def test_what_a_plugin_states_beside_the_bound_follows_the_rates(canaries):
+    shown = str(type(canaries)(canaries | {"beside": ["Exposure: 3 bits, no bound."]}))
+    assert (
+        shown.index("AUC") < shown.index("Exposure: 3 bits, no bound.") < shown.index("Direction")
+    )
