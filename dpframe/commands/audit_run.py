@@ -39,13 +39,13 @@ class RunAudit(ScoreRecord):
     report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
     """
 
-    outcomes: npt.NDArray[np.void]
+    scores: npt.NDArray[np.void]
     """A row for each canary, with the fields `canary` (its index), `record` (the index in the data
     of the record that it is made from, −1 if none), `included` (its coin) and `score`."""
 
     def __init__(self, answer: ScoreRecord) -> None:
         super().__init__(answer)
-        self.outcomes = np.zeros(0, OUTCOME)
+        self.scores = np.zeros(0, OUTCOME)
 
     @property
     def epsilon_lower(self) -> float:
@@ -80,8 +80,8 @@ class RunAudit(ScoreRecord):
         """Write the record, and the picture if matplotlib is installed."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD).write_text(dumps(dict(self)), encoding="utf-8")
-        names = self.outcomes.dtype.names or ()
-        lines = [",".join(names), *(",".join(map(str, row)) for row in self.outcomes.tolist())]
+        names = self.scores.dtype.names or ()
+        lines = [",".join(names), *(",".join(map(str, row)) for row in self.scores.tolist())]
         (folder / SCORES).write_text("\n".join(lines) + "\n", encoding="utf-8")
         try:
             picture = self.picture()
@@ -171,4 +171,8 @@ def audit_run(
         "step_bets": step_bets,
         "training": training,
     }
-    return RunAudit(answer)
+    audit = RunAudit(answer)
+    audit.scores = np.zeros(len(scores), OUTCOME)
+    audit.scores["canary"], audit.scores["record"] = np.arange(len(scores)), -1
+    audit.scores["included"], audit.scores["score"] = members, scores
+    return audit

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpframe import ApproxDP, Doubt, RunAudit, audit_run
+from dpframe import ApproxDP, Doubt, RunAudit, audit_run, score_one_run
 from dpframe.common.types import Bools, Floats
 from dpframe.stats.step_bets import StepBets
 
@@ -63,9 +63,29 @@ def test_the_record_says_if_independence_is_supported() -> None:
     assert judged()["independent"]["supported"] is False
 
 
+def test_scores_with_ids_and_coins_are_judged_again_at_another_delta() -> None:
+    """The bound at the old δ stays as it was, because bounds at several δ hold together."""
+    scores, members = canaries(0, 6.0)
+    audit = judged(6.0)
+    assert audit.scores["canary"].tolist() == list(range(300))
+    assert set(audit.scores["record"]) == {-1}
+    np.testing.assert_array_equal(audit.scores["included"], members)
+    np.testing.assert_array_equal(audit.scores["score"], scores)
+    again = score_one_run(
+        audit.scores["score"],
+        audit.scores["included"],
+        delta=[1e-5, 1e-7],
+        estimators=["one-run-fdp"],
+        lower_is_member=False,
+    )
+    old, new = (bound["epsilon_lower"] for bound in again["rows"][0]["bounds"])
+    assert old == audit.epsilon_lower
+    assert new >= old
+
+
 def test_a_folder_keeps_record_and_scores(tmp_path: Path) -> None:
     audit = judged(6.0, name="run 1", training={"steps": 3, "spread": float("nan")}, limits=["x"])
-    audit.outcomes = np.zeros(2, audit.outcomes.dtype)
+    audit.scores = np.zeros(2, audit.scores.dtype)
     audit.save(tmp_path)
     kept = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
     assert kept["training"] == {"steps": 3, "spread": "nan"}

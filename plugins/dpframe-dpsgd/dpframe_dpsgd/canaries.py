@@ -18,7 +18,6 @@ from dpframe import Doubt, RunAudit, audit_run
 from dpframe.plugins import AccountedDP, ApproxDP, Claim, DpframeError, Floats, Ints, Tree
 from dpframe.stats.gradient_canaries import (
     LARGE,
-    OUTCOME,
     Directions,
     draw_directions,
     gradient_guesses,
@@ -301,9 +300,7 @@ class Canaries:
             independent=controls > 0,
             step_bets=self.bets.described(self._others),
         )
-        audit.outcomes = np.zeros(m, OUTCOME)
-        audit.outcomes["canary"], audit.outcomes["record"] = np.arange(m), self._made_from
-        audit.outcomes["included"], audit.outcomes["score"] = self._members, self._total
+        audit.scores["record"] = self._made_from
         if self.folder is not None:
             audit.save(self.folder)
         return audit

@@ -220,7 +220,7 @@ def test_steps_of_a_scan_are_those_of_a_loop():
         return canaries.audit()
 
     one, other = observed(True), observed(False)
-    np.testing.assert_allclose(one.outcomes["score"], other.outcomes["score"], rtol=1e-5)
+    np.testing.assert_allclose(one.scores["score"], other.scores["score"], rtol=1e-5)
     assert one["step_bets"] == other["step_bets"]
 
 
@@ -248,7 +248,7 @@ def test_a_second_look_shares_the_error():
     assert first["audit"] == again["audit"]
     assert second["audit"]["confidence"] == pytest.approx(1 - 0.05 / 6)
     assert "look 2" in second.warnings[0]
-    assert trained.members.sum() == second.outcomes["included"].sum()
+    assert trained.members.sum() == second.scores["included"].sum()
 
 
 def test_a_folder_keeps_the_audit(tmp_path):
@@ -256,7 +256,7 @@ def test_a_folder_keeps_the_audit(tmp_path):
     kept = json.loads((tmp_path / "run/record.json").read_text(encoding="utf-8"))
     assert kept["training"]["kind"] == "random-gradient"
     lines = (tmp_path / "run/scores.csv").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 1 + watched.CANARIES == 1 + len(audit.outcomes)
+    assert len(lines) == 1 + watched.CANARIES == 1 + len(audit.scores)
 
 
 def test_without_noise_nothing_is_claimed_and_everything_is_found():

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from dpframe.stats.gradient_canaries import OUTCOME
 from dpframe_torch import auditing, scoring
 from dpframe_torch.records import (
     KINDS,
@@ -410,7 +409,8 @@ class Canaries:
                 *LIMITS,
             ],
         )
-        found.outcomes = self._outcomes(scores)
+        if self.kind in (*REPLACING, "random-gradient", "text"):
+            found.scores["record"] = self._places
         found |= self._beside_bound()
         self.state["looks"] = list(self._uses.looks)
         self.state["audited"] = len(self._uses.looks)
@@ -422,15 +422,6 @@ class Canaries:
     def _beside_bound(self) -> dict[str, Any]:
         """Return fields of the record that stand beside the bound."""
         return {}
-
-    def _outcomes(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.void]:
-        """Return a row for each canary: its number, its record's index, its coin and its score."""
-        of_data = self.kind in (*REPLACING, "random-gradient", "text")
-        rows = np.zeros(self.number, OUTCOME)
-        rows["canary"] = np.arange(self.number)
-        rows["record"] = self._places if of_data else -1
-        rows["included"], rows["score"] = self._members, scores
-        return rows
 
     def save(self) -> None:
         """Write the file of the run, on rank 0 only."""

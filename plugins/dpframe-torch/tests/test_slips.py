@@ -532,7 +532,7 @@ def test_a_watched_model_can_be_copied_and_the_copy_is_not_watched(name, wrapped
     assert one.canaries.watched.pending == []
     pickle.dumps(one.optimizer)
     scores = [
-        one.canaries.audit(model, LOOSE, DELTA).outcomes["score"] for model in (one.model, made)
+        one.canaries.audit(model, LOOSE, DELTA).scores["score"] for model in (one.model, made)
     ]
     np.testing.assert_allclose(*scores, atol=1e-5)
 
@@ -559,7 +559,7 @@ def test_tiny_noise_ends_with_scores_and_a_bound(noise, kind, folder):
     found = one.canaries.audit(one.model, None, DELTA, engine=one.engine)
     assert any("too large to state" in text for text in found.warnings)
     assert found.verdict is None
-    assert len(found.outcomes) == 100
+    assert len(found.scores) == 100
     assert found.epsilon_lower >= 0
     if kind == "random-gradient":
         assert found.epsilon_lower > 0.5
@@ -571,20 +571,18 @@ def test_tiny_noise_ends_with_scores_and_a_bound(noise, kind, folder):
 def test_raw_scores_can_be_taken_out(folder):
     one = Script(Canaries(table(), 100, seed=0, out=folder)).train(1)
     found = one.audit()
-    rows = found.outcomes
+    rows = found.scores
     assert rows.dtype.names == ("canary", "record", "included", "score")
     assert rows["included"].tolist() == one.canaries.members.tolist()
     for canary, record in zip(rows["canary"], rows["record"], strict=True):
         assert torch.equal(one.canaries.records[canary][0], one.canaries.train_set.data[record][0])
-    file = dpframe.score_one_run(
-        folder / "scores.csv",
-        column="score",
-        member="included",
-        delta=DELTA,
-        estimators=["one-run-fdp"],
-        lower_is_member=False,
-    )
-    assert file["rows"][0]["bounds"][0]["epsilon_lower"] == found.epsilon_lower
+    again = {"delta": [DELTA, 1e-7], "estimators": ["one-run-fdp"], "lower_is_member": False}
+    file = dpframe.score_one_run(folder / "scores.csv", column="score", member="included", **again)
+    taken = dpframe.score_one_run(rows["score"], rows["included"], **again)
+    for one in (file, taken):
+        bound, smaller = one["rows"][0]["bounds"]
+        assert bound["epsilon_lower"] == found.epsilon_lower
+        assert smaller["delta"] == 1e-7
 
 
 def test_limits_of_one_run_are_in_the_record_and_in_the_report():

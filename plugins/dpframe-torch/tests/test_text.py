@@ -74,7 +74,7 @@ def test_any_function_of_texts_gives_the_same(memorised):
     generate = language.greedy(model, 4)
     audit = one.audit(loss=language.total_loss(model), generate=generate, batch=100)
     assert audit["text"] == by_model["text"]
-    assert audit.outcomes["score"] == pytest.approx(by_model.outcomes["score"], rel=1e-3)
+    assert audit.scores["score"] == pytest.approx(by_model.scores["score"], rel=1e-3)
     assert canaries().audit(loss=language.total_loss(model))["text"]["extracted"] is None
 
 
