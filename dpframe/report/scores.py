@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpframe.report import number_format
-from dpframe.report.number_format import duration, percent, plural, point, quantity, setting
+from dpframe.report.number_format import brief, duration, percent, plural, point, quantity, setting
 from dpframe.report.tables import Assumptions, Line, Part, ReportTable, Row
 from dpframe.report.verdict_text import SYMBOL, WORDS
 from dpframe.results.rows import field
@@ -193,7 +193,7 @@ def step_bets(found: Found) -> str:
     """State what bets on the steps of a training show of the stated noise; "" without bets."""
     if not (own := found.get("step_bets")):
         return ""
-    low, high = map(setting, own["sigma"])
+    low, high = map(brief, own["sigma"])
     stated = f"σ = {low if low == high else f'{low} to {high}'}, in units of the clipping norm"
     sure, wealth = percent(own["confidence"]), _lower(math.exp(min(own["largest"], 700)))
     if refuted_noise(found):

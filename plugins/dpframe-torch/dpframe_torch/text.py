@@ -21,7 +21,7 @@ from dpframe_torch.records import CanaryError, Fields
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-PREFIX = "canary {}: "
+PREFIX = "canary {}:"  # no space at the end, which tokenizers join with what follows
 DIGITS = "0123456789"
 REFERENCES = 63  # suffixes that each canary is compared with
 NO_BOUND = (
@@ -285,7 +285,8 @@ def suffix_losses(
     """Return the loss of each suffix, and True if greedy decoding of the prefix returns its tokens.
 
     The loss is the sum over the tokens that a text adds to its prefix. Greedy decoding returns them
-    if each is the likeliest after the ones before, so one pass over the text shows it.
+    if each is the likeliest after the ones before, so one pass over the text shows it. A token
+    across the end of the prefix belongs to the suffix.
 
     Args:
         model: takes token ids, shape [batch, length], and returns logits.

@@ -225,3 +225,52 @@ def test_what_cannot_be_scored():
     with pytest.raises(CanaryError, match="no tokens beyond"):
         one.audit(model, tokenizer=lambda text: [1, 2])
     assert not one.state["audited"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning:transformers")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:transformers")
+def test_a_model_of_hugging_face_with_its_tokenizer():
+    """Its tokens are longer than letters, and greedy decoding by its own `generate` agrees."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    one = canaries(24, length=6)
+    letters = Tokenizer(models.BPE())
+    letters.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    letters.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(special_tokens=["<eos>"], initial_alphabet=alphabet)
+    )
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=letters, eos_token="<eos>", pad_token="<eos>"
+    )
+    size = {"n_positions": 32, "n_embd": 48, "n_layer": 2, "n_head": 2}
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=len(tokenizer), **size, **ends)
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    one.watch(model, optimizer, tokenizer)
+    batch = tokenizer(list(one.train_set), padding=True, return_tensors="pt")
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    model.train()
+    for _ in range(90):
+        optimizer.zero_grad()
+        labels = ids.masked_fill(mask == 0, -100)
+        model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+        optimizer.step()
+    audit = one.audit(model.eval())
+    assert audit.warnings == []
+    assert audit.epsilon_lower > 0
+    text = audit["text"]
+    assert text["exposure"]["in"]["mean"] > 3
+    assert text["extracted"]["in"][0] > 0
+    extracted = 0
+    for prefix, suffix in zip(one.prefixes, one.suffixes, strict=True):
+        given = tokenizer(prefix, return_tensors="pt")
+        added = model.generate(**given, max_new_tokens=6, do_sample=False)[0]
+        extracted += tokenizer.decode(added) == prefix + suffix
+    assert extracted == sum(text["extracted"][side][0] for side in ("in", "out"))
