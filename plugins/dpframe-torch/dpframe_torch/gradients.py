@@ -15,7 +15,7 @@ from dpframe.stats.gradient_canaries import LARGE, draw_directions, score_steps
 from dpframe.stats.step_bets import StepBets
 from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
 from dpframe_torch.records import CanaryError, Doubt
-from dpframe_torch.scoring import ranks
+from dpframe_torch.scoring import in_any_rank, ranks
 
 NEARLY_CERTAIN = 1e-6  # probability of bets at which a claim is no longer called consistent
 
@@ -215,11 +215,12 @@ class GradientCanaries:
     def _bet(self, values: Tensor, slots: Tensor, scale: float, rate: float) -> None:
         """Bet on what a step released in the directions of the canaries of the training set."""
         released = (values[: self.number] * self.signs[: self.number]).sum(1).double() * scale
-        sampled = torch.zeros(self.number, dtype=torch.bool)
-        sampled[slots[slots >= 0].cpu()] = True
+        sampled = torch.zeros(self.number, dtype=torch.bool, device=self.signs.device)
+        sampled[slots[slots >= 0].to(sampled.device)] = True
+        sampled = in_any_rank(sampled)
         self.bets.update(
             released.cpu()[self.included].numpy(),
-            sampled[self.included].numpy(),
+            sampled.cpu()[self.included].numpy(),
             float(self.optimizer.noise_multiplier),
             rate,
         )
@@ -230,7 +231,7 @@ class GradientCanaries:
         """Measure other records in the directions without a canary in the batch, before noise."""
         parts = (self._components("summed_grad") * self.signs).sum(1).double()
         unused = torch.ones(len(parts), dtype=torch.bool, device=parts.device)
-        unused[: self.number] = ~sampled.to(parts.device)
+        unused[: self.number] = ~sampled
         noise = norm_of(self.optimizer) * float(self.optimizer.noise_multiplier)
         self.squares += float((parts[unused] / noise).square().sum())
         self.seen += int(unused.sum())

@@ -403,6 +403,15 @@ def gathered(values: npt.NDArray[Any]) -> Any:
     return np.concatenate(gathered_objects(values))
 
 
+def in_any_rank(flags: Tensor) -> Tensor:
+    """Return True where a flag of any rank is True."""
+    if ranks()[1] == 1:
+        return flags
+    numbers = flags.to(torch.uint8)
+    distributed.all_reduce(numbers, distributed.ReduceOp.MAX)
+    return numbers.bool()
+
+
 def gathered_objects(value: Any) -> list[Any]:
     """Return an object of each rank."""
     _, world = ranks()
