@@ -66,7 +66,7 @@ def private(out, of_noise):
             cross_entropy(model(x), y).backward()
             optimizer.step()
     audit = canaries.audit(model, engine.get_epsilon(1e-5), engine=engine)
-    scores, members = audit.outcomes["score"], canaries.members
+    scores, members = audit.scores["score"], canaries.members
     gap = (scores[members].mean() - scores[~members].mean()) / scores[~members].std()
     spread = audit["training"]["watched"]["directions"]["spread"]
     return [
