@@ -8,6 +8,7 @@ stated deviation, and right ones, with 300 and 1,000 steps.
 
 import argparse
 import statistics
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -73,14 +74,14 @@ def main():
         seen = [trained(seed, of_noise, steps) for seed in range(number)]
         after = [one.bets.refuted_after(0.05) for one in seen]
         refuted = [one for one in after if one is not None]
-        audits = [one.audit() for one in seen]
         named = sum(bool(one.noise.warnings()) for one in seen)
-        print(
-            f"{of_noise} σ, {steps:,} steps: bets refute {len(refuted)} of {number}"
-            + (f" (median after {statistics.median(refuted):.0f} steps)" if refuted else "")
-            + f", the noise test {named}, consistent {sum(a.verdict == 'consistent' for a in audits)}",
-            flush=True,
+        consistent = sum(one.audit().verdict == "consistent" for one in seen)
+        median = f" (median after {statistics.median(refuted):.0f} steps)" if refuted else ""
+        sys.stdout.write(
+            f"{of_noise} σ, {steps:,} steps: bets refute {len(refuted)} of {number}{median}, the "
+            f"noise test {named}, consistent {consistent}\n"
         )
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
