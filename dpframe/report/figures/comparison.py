@@ -341,9 +341,10 @@ def draw_step_wealth(picture: Picture, found: Mapping[str, Any]) -> None:
     if isinstance(growth, str):
         raise DpframeError(growth)
     draw_wealth(picture, growth, "steps")
+    name = shorten(found["scores"]["name"], 80)
     picture.finish(
-        f"Growth of the evidence against the stated noise of {shorten(found['scores']['name'])}: "
-        "the log wealth of bets on its steps.",
+        f"Growth of the evidence against the stated noise of {name}: the log wealth of bets on "
+        "its steps.",
         step_bets(found),
     )
 

@@ -82,7 +82,7 @@ class TextCanaries(Canaries):
                 f"prefix: each of the {number:,} canaries needs one, not an empty one"
             )
         self.tokenizer: Any = None
-        self._reading = _Reading(np.zeros(0), np.zeros((0, references)), None)
+        self._reading = _Reading(np.zeros(0), np.zeros(0), None)
 
         def made(rng: np.random.Generator) -> list[str]:
             self.suffixes = self._draw(rng, number)
@@ -187,14 +187,14 @@ class TextCanaries(Canaries):
             pairs = zip(added, self.suffixes, strict=True)
             extracted = np.array([text.startswith(suffix) for text, suffix in pairs])
         rows = np.column_stack([losses[: self.number], losses[self.number :].reshape(-1, each)])
-        # The mean over the suffixes of a prefix takes out how hard the prefix is.
-        scores = rows.mean(axis=1, keepdims=True) - rows
-        return _Reading(scores[:, 0].copy(), scores[:, 1:], extracted)
+        with np.errstate(invalid="ignore"):  # a loss may be infinite
+            # The mean over the suffixes of a prefix takes out how hard the prefix is.
+            scores = rows.mean(axis=1) - rows[:, 0]
+        return _Reading(scores, exposures(-rows[:, 0], -rows[:, 1:]), extracted)
 
     def _beside_bound(self) -> dict[str, Any]:
         """Return exposure and extraction of canaries in the training set, and of the others."""
         read = self._reading
-        bits = exposures(read.scores, read.references)
         sides = {"in": self._members, "out": ~self._members}
         extracted = None
         if read.extracted is not None:
@@ -202,7 +202,7 @@ class TextCanaries(Canaries):
                 s: [int(read.extracted[of].sum()), int(of.sum())] for s, of in sides.items()
             }
         text = {
-            "exposure": {side: _summary(bits[of]) for side, of in sides.items()},
+            "exposure": {side: _summary(read.bits[of]) for side, of in sides.items()},
             "chance": dict(zip(("median", "mean"), chance(self.references), strict=True)),
             "at_most": math.log2(self.references + 1),
             "extracted": extracted,
@@ -224,10 +224,10 @@ class TextCanaries(Canaries):
 
 
 class _Reading(NamedTuple):
-    """Scores of suffixes, larger for smaller losses."""
+    """What a model shows of the suffixes of canaries, computed without the coins."""
 
-    scores: Floats  # of the canaries, shape [m]
-    references: Floats  # shape [m, references]
+    scores: Floats  # by how much the loss is below the mean over suffixes of the prefix, shape [m]
+    bits: Floats  # exposures, shape [m]
     extracted: Bools | None  # True if greedy decoding of the prefix returns the suffix, shape [m]
 
 

@@ -143,6 +143,21 @@ def test_canaries_that_were_never_trained_on_show_chance(runs):
         assert abs(mean - chance(7)[1]) < allowed
 
 
+def test_infinite_losses_and_nan_count_against_a_canary():
+    one = canaries(40)
+
+    def loss(texts):
+        # The model diverged on half of the canaries, and on no other text.
+        places = {record: place for place, record in enumerate(one.records)}
+        return [(math.nan, math.inf, 0.0, 1.0)[places.get(text, 3) % 4] for text in texts]
+
+    audit = one.audit(loss=loss)
+    assert any("scores are NaN" in warning for warning in audit.warnings)
+    for side, members in (("in", one.members), ("out", ~one.members)):
+        bits = [(0.0, 0.0, 4.0, 0.0)[place % 4] for place in np.flatnonzero(members)]
+        assert audit["text"]["exposure"][side]["mean"] == pytest.approx(np.mean(bits))
+
+
 def test_a_model_that_was_trained_without_canaries_shows_chance():
     """Exposures are above the allowed mean with a probability below 1e-6."""
     one = canaries(60)
