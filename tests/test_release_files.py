@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 
@@ -72,3 +73,17 @@ def test_the_container_installs_this_source_and_leaves_root() -> None:
 def test_a_drawn_picture_is_small_and_on_its_page(page: str, picture: str) -> None:
     assert f"]({picture})" in (ROOT / page).read_text(encoding="utf-8")
     assert (ROOT / page).parent.joinpath(picture).stat().st_size < 60_000
+
+
+def test_the_table_on_steps_counts_refuted_trainings() -> None:
+    script = ROOT / "docs" / "step_bets_picture.py"
+    spec = importlib.util.spec_from_file_location("step_bets_picture", script)
+    assert spec is not None
+    assert spec.loader is not None
+    picture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(picture)
+    small, *_, shared = picture.NOISES
+    assert picture.row(small, 2, 150).startswith("| 0.9 σ | 2 of 2 | 2 of 2 | ")
+    page = (ROOT / "docs" / "explanation" / "one-run.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith(f"| {shared.name} |")]
+    assert rows == [f"| {shared.name} | 1 of 40 | 1 of 40 | – |"]

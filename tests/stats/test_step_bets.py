@@ -1,11 +1,8 @@
 """Bets on training steps: their error under the stated noise, and the noise that they refute."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from scipy import stats
-from support.pages import ROOT
 
 from dpframe.stats.step_bets import POINTS, StepBets
 
@@ -91,17 +88,3 @@ def test_stakes_depend_on_earlier_steps_only() -> None:
         again.update(np.linspace(-3, 3, 200), rng.random(200) < RATE, 1.0, RATE)
         factors.append(np.exp(again.wealth[-1] - before))
     assert np.mean(factors) < 1
-
-
-def test_the_table_of_the_page_counts_refuted_trainings() -> None:
-    script = ROOT / "docs" / "step_bets_picture.py"
-    spec = importlib.util.spec_from_file_location("step_bets_picture", script)
-    assert spec is not None
-    assert spec.loader is not None
-    picture = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(picture)
-    small, *_, shared = picture.NOISES
-    assert picture.row(small, 2, 150).startswith("| 0.9 σ | 2 of 2 | 2 of 2 | ")
-    page = (ROOT / "docs" / "explanation" / "one-run.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith(f"| {shared.name} |")]
-    assert rows == [f"| {shared.name} | 1 of 40 | 1 of 40 | – |"]
