@@ -154,3 +154,32 @@ def test_what_the_digest_of_a_function_knows() -> None:
     wider = training(train, (OUT, (IN[0] + 1, IN[1])), claim=None, seedable=True, may_be_nan=False)
     assert local.digest != wider.digest
     assert code(inner) != before
+
+
+RECORDS = np.random.default_rng(0).uniform(0, 0.1, (20, 5)) * [1, 1, 1, 1, 0]
+LABELS = (RECORDS.sum(axis=1) > 0.2).astype(float)
+WITHOUT = RECORDS, LABELS
+WITH = np.vstack([RECORDS, [0, 0, 0, 0, 1]]), np.append(LABELS, 1.0)
+"""Without and with a record that validates, but does not train; it alone has the last feature."""
+
+
+def best_of(seed: int, x: Any, y: Any, *, k: int) -> float:
+    """The weight of the last feature in the best of k models of DP-SGD, by accuracy."""
+    rng = np.random.default_rng(seed)
+    w = np.zeros((k, 5))
+    for _ in range(4):
+        errors = 1 / (1 + np.exp(-w @ x[:15].T)) - y[:15]  # inputs are shorter than 1: clipped
+        w -= 0.1 * (errors @ x[:15] + 4.0 * rng.normal(size=w.shape))
+    accuracy = ((w @ x[15:].T > 0) == y[15:]).mean(axis=1)
+    return float(w[accuracy.argmax(), 4])
+
+
+@pytest.mark.parametrize(("k", "verdict"), [(1, "consistent"), (40, "violated")])
+def test_a_choice_among_trainings_is_a_part_of_what_is_audited(
+    monkeypatch: pytest.MonkeyPatch, k: int, verdict: str
+) -> None:
+    """One training is 0.5-GDP; the best of 40 tells of a record in the validation data alone."""
+    sample_in_this_process(monkeypatch)
+    function = functools.partial(best_of, k=k)
+    record = audited(function, (WITHOUT, WITH), claim=GaussianDP(0.5), models=150)
+    assert record.cells[0].verdict == verdict

@@ -60,6 +60,7 @@ class NoiseMeter:
     def __init__(self) -> None:
         self.number = 0
         self.squares = 0.0  # of the noise, in units of its claimed standard deviation
+        self.by_step: list[tuple[int, float]] = []  # coordinates, and the squares of their noise
         self.pairs = 0  # of successive steps
         self.products = 0.0  # of their noise, in units of the earlier one's length
         self.silent = 0  # steps without noise although some is claimed
@@ -153,6 +154,7 @@ class NoiseMeter:
         self.number += noise.numel()
         self.squares += float(squares.sum())
         self.silent += int((squares < 1e-6 * noise.shape[1]).sum())
+        self.by_step += [(noise.shape[1], one) for one in squares.tolist()]
         if self.last is not None and len(self.last) == noise.shape[1]:
             noise = torch.cat([self.last[None], noise])
         # Given the earlier noise, its product with the next is normal with its length as deviation.
@@ -174,6 +176,24 @@ class NoiseMeter:
         self._add_up()
         return p_of_squares(self.squares, self.number)
 
+    def p_of_dispersion(self, ratio: float = 1.0) -> float:
+        """Return the p-value for a deviation that varies from step to step.
+
+        Normal scores of the steps' χ² variables have a sum of squares that is χ².
+
+        Args:
+            ratio: of the deviation in all steps to the claimed one.
+        """
+        self._add_up()
+        if not self.by_step:
+            return 1.0
+        number, squares = np.array(self.by_step).T
+        squares, rounding = squares / ratio**2, 1e-3 * number  # of float32, at most
+        near = np.clip(number, squares - rounding, squares + rounding)
+        tails = np.minimum(special.chdtr(number, near), special.chdtrc(number, near))
+        scores = special.ndtri(np.clip(tails, 1e-300, 0.5))
+        return float(special.chdtrc(len(scores), np.sum(scores**2)))
+
     def p_of_repetition(self) -> float:
         """Return the p-value for independent noise in successive steps."""
         self._add_up()
@@ -190,7 +210,13 @@ class NoiseMeter:
         if self.silent:
             return [f"{self.silent:,} steps were released without noise, although some is claimed"]
         warnings = []
-        if self.p_of_size() < RARE:
+        wrong = self.p_of_size() < RARE
+        if self.p_of_dispersion(self.ratio if wrong else 1.0) < RARE:
+            warnings.append(
+                "the standard deviation of the noise varies from step to step, as if sums were "
+                "divided by the number of records drawn, which depends on the data"
+            )
+        elif wrong:
             warnings.append(
                 f"the noise has {self.ratio:.2g} times the standard deviation that the "
                 "optimiser states"

@@ -106,10 +106,8 @@ def test_tests_of_noise_are_valid_and_exact():
     """Six coordinates and 40 steps: two flushes, few enough that a normal tail would be wrong."""
     rng = np.random.default_rng(1)
     each = [meter(40, lambda step: torch.from_numpy(rng.normal(size=6))) for _ in range(300)]
-    sizes, repetitions = (
-        [getattr(m, f"p_of_{name}")() for m in each] for name in ("size", "repetition")
-    )
-    for found in (sizes, repetitions):
+    names = ("size", "repetition", "dispersion")
+    for found in ([getattr(m, f"p_of_{name}")() for m in each] for name in names):
         assert at_most(found)
         assert at_most([1 - p for p in found]), "uniform, so not conservative either"
 
@@ -118,6 +116,9 @@ def test_tests_of_noise_find_what_is_off():
     rng = np.random.default_rng(2)
     same = torch.from_numpy(rng.normal(size=6))
     assert meter(40, lambda step: same).p_of_repetition() < 1e-6
+    varying = meter(40, lambda step: torch.from_numpy(rng.normal(size=6)) * (0.2, 1.4)[step % 2])
+    assert varying.p_of_dispersion() < 1e-6
+    assert varying.p_of_size() > 1e-6
     halved = meter(40, lambda step: torch.from_numpy(rng.normal(size=6)) / 2)
     assert halved.p_of_size() < 1e-6
     assert halved.p_of_repetition() > 1e-3

@@ -80,6 +80,7 @@ class Script:
         width=16,
         clip=1.0,
         frozen=(),
+        layer=None,
         **more,
     ):
         from opacus import PrivacyEngine
@@ -87,8 +88,10 @@ class Script:
         self.canaries = canaries
         self.engine = PrivacyEngine(accountant="rdp")
         plain_model = network(width)
-        for layer in frozen:
-            plain_model[layer].requires_grad_(False)
+        for place in frozen:
+            plain_model[place].requires_grad_(False)
+        if layer is not None:
+            plain_model.insert(1, layer())
         self.model, self.optimizer, self.loader = self.engine.make_private(
             module=plain_model,
             optimizer=torch.optim.SGD(

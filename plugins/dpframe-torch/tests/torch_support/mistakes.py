@@ -29,7 +29,10 @@ HELD_OUT = 99  # the seed of other data
 
 def script(seed=0, noise=1.0, number=300, records=None, out=None, kind="random-gradient", **more):
     torch.manual_seed(seed)
-    canaries = Canaries(table(records or 2 * number), number, kind, seed=seed, out=out)
+    data = table(records or 2 * number)
+    if infinite := more.pop("infinite", False):
+        data.tensors[0][0] = infinite
+    canaries = Canaries(data, number, kind, seed=seed, out=out)
     return Script(canaries, noise=noise, batch=80, width=200, **more)
 
 
@@ -73,6 +76,35 @@ def noise_on_one_part(one):
             p.grad = p.summed_grad.clone()
 
     one.optimizer.add_noise = add_noise
+
+
+def same_noise(one):
+    """Seed the generator of the noise in every step."""
+    usual = one.optimizer.add_noise
+    one.optimizer.generator = torch.Generator()
+
+    def add_noise():
+        one.optimizer.generator.manual_seed(1)
+        usual()
+
+    one.optimizer.add_noise = add_noise
+
+
+def divided_by_drawn_size(one):
+    """Divide by the number of records that were drawn, which depends on the data."""
+
+    def scale_grad():
+        for p in one.optimizer.params:
+            p.grad /= max(1, len(p.grad_sample))
+
+    one.optimizer.scale_grad = scale_grad
+
+
+class Centred(torch.nn.Module):
+    """A layer that subtracts the mean over the batch."""
+
+    def forward(self, x):
+        return x - x.mean(0)
 
 
 def unclipped(one):
@@ -323,6 +355,16 @@ MISTAKES = {
         noise_of_one_layer,
         "times the standard deviation",
         {"clipping": "per_layer", "clip": [0.5] * 4},
+    ),
+    "the same noise in every step": Mistake(same_noise, "the noise of successive steps"),
+    "divided by the drawn batch size": Mistake(
+        divided_by_drawn_size, "of the noise varies from step to step"
+    ),
+    "mean over the batch in a layer": Mistake(
+        plain, "depends on the other records of its batch", {"layer": Centred}
+    ),
+    "a record with infinite gradient": Mistake(
+        plain, "scores are NaN", {"infinite": float("inf"), "kind": "blank"}
     ),
     "shuffled, accounted as Poisson": Mistake(plain, "not Poisson samples", {"poisson": False}),
     "the same batches in every epoch": Mistake(fixed_batches, "not Poisson samples"),
