@@ -1,5 +1,8 @@
 """Mistakes of training scripts: each refutes the claim, is named, or is listed as not checked."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from dpframe_torch import clipping
@@ -143,3 +146,10 @@ def test_references_trained_after_the_model_are_no_models_beside_it():
         step(x, y)
     found = one.canaries.audit(model, None, 1e-5, engine=one.engine)
     assert found.warnings == []
+
+
+def test_the_table_of_pitfalls_has_every_mistake():
+    page = Path(__file__).parents[3] / "docs/how-to/audit-training.md"
+    section = page.read_text(encoding="utf-8").split("### Pitfalls")[1].split("\n### ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert set(re.findall(r'"([^"]+)"', "\n".join(rows))) == set(NAMES)
