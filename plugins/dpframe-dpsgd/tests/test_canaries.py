@@ -18,6 +18,8 @@ from jax_privacy.clipping import clipped_grad
 from jax_privacy.noise_addition import gaussian_privatizer
 from scipy import stats
 
+from dpframe.stats.step_bets import StepBets
+
 STATED = {"clip": 1.0, "noise_multiplier": 1.0, "rate": 0.1}
 MISTAKES = {
     "noise-off": ({"of_noise": 0.0}, "noise is too small"),
@@ -82,7 +84,7 @@ def test_right_trainings_are_not_accused():
 
 
 def test_a_canary_is_clipped_to_its_direction_and_a_record_stays_as_it_is():
-    canaries = Canaries(watched.data(), 100, seed=3, **STATED)
+    canaries = Canaries(watched.data(), 100, seed=5, **STATED)
     x, y, mark = canaries.train_set
     parameters = watched.start()
     raw = jax.jit(jax.vmap(jax.grad(canaries.loss(watched.loss)), in_axes=(None, 0, 0, 0)))(
@@ -92,6 +94,7 @@ def test_a_canary_is_clipped_to_its_direction_and_a_record_stays_as_it_is():
     for own, other in zip(jax.tree.leaves(raw), jax.tree.leaves(bare), strict=True):
         np.testing.assert_allclose(own[mark < 0], other[mark < 0], rtol=1e-5, atol=1e-7)
     (places,) = np.nonzero(mark >= 0)
+    assert 0 in mark
     directions = jax.tree.map(lambda leaf: leaf[places] / 10, raw)
     norms = jax.vmap(optax.global_norm)(directions)
     np.testing.assert_allclose(norms, 1.0, rtol=1e-5)
@@ -224,6 +227,19 @@ def test_steps_of_a_scan_are_those_of_a_loop():
     assert one["step_bets"] == other["step_bets"]
 
 
+def test_bets_are_on_the_canaries_of_the_training_set():
+    """Those that are out are in no batch, so they are not sampled with probability q."""
+    canaries, rng, bets = ready(), np.random.default_rng(0), StepBets()
+    members = np.isin(np.arange(50), canaries.train_set[2])
+    for _ in range(30):
+        released = rng.normal(size=canaries.rows)
+        batch = rng.random(len(canaries.train_set[2])) < 0.1
+        canaries.step(Projection(released, np.zeros(0), np.zeros(0)), batch)
+        sampled = np.isin(np.arange(50), canaries.train_set[2][batch])
+        bets.update(released[:50][members], sampled[members], 1.0, 0.1)
+    assert canaries.bets.wealth == bets.wealth
+
+
 # The audit.
 
 
@@ -267,9 +283,11 @@ def test_without_noise_nothing_is_claimed_and_everything_is_found():
 
 
 def test_tiny_noise_has_only_a_bound():
-    audit = watched.trained(1, noise_multiplier=0.02, steps=20).audit()
+    trained = watched.trained(1, noise_multiplier=0.02, steps=20)
+    audit = trained.audit()
     assert audit.verdict is None
     assert "too large to refute" in audit.warnings[-1]
+    assert trained.audit(epsilon=1e6)["claim"]["epsilon"] == 1e6
 
 
 def test_a_small_model_has_no_controls_and_says_what_was_not_checked():
@@ -390,18 +408,18 @@ def test_squared_errors_are_those_of_their_words():
 
 @pytest.mark.parametrize("kind", ["none", "constant", "reacting"])
 def test_noise_as_stated_is_refuted_as_rarely_as_stated(kind):
-    """Gradients may be anything that earlier noise decides, even what undoes it; 200 trainings."""
+    """Gradients may be anything that earlier noise decides, even what undoes it; 100 trainings."""
     p_values = []
-    for seed in range(200):
+    for seed in range(100):
         rng, noise, last = np.random.default_rng(seed), NoiseTest(), np.zeros(40)
-        for _ in range(20):
+        for _ in range(60):
             gradient = {"none": 0.0, "constant": 0.5, "reacting": 0.9 * last}[kind]
             last = rng.normal(size=40) + gradient
             noise.update(last, rng.normal(size=20) + 0.3)
         p_values.append(noise.p_value())
         assert noise.warnings() == []
     for level in LEVELS:
-        assert (np.array(p_values) <= level).sum() <= stats.binom.isf(1e-6, 200, level)
+        assert (np.array(p_values) <= level).sum() <= stats.binom.isf(1e-6, 100, level)
 
 
 @pytest.mark.parametrize(("size", "words"), [(0.9, "too small"), (0.0, "too small")])
