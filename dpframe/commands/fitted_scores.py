@@ -61,11 +61,9 @@ def training_of(estimator: Any, data: tuple[Any, Any]) -> Callable[..., float]:
         if states:
             numbers = np.random.default_rng(seed).integers(LARGEST_STATE, size=len(states))
             model.set_params(**dict(zip(states, map(int, numbers), strict=True)))
-        fitted = model.fit(x, y)
-        model = model if fitted is None else fitted
-        return sum(_fit_of(model, *one) for one in added) - sum(
-            _fit_of(model, *one) for one in gone
-        )
+        model.fit(x, y)
+        better, worse = (sum(_fit_of(model, *one) for one in some) for some in (added, gone))
+        return better - worse
 
     train.__name__ = name if name.isidentifier() else "fit"
     return train
@@ -83,31 +81,37 @@ def _is_fitted(estimator: Any) -> bool:
 
 def _differing(data: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
     """Return the records (x, y) that only D has, and those that only D′ has; at most one each."""
-    tables = []
+    tables, keys = [], []
     for name, one in zip(("D", "D′"), data, strict=True):
         if not isinstance(one, tuple | list) or len(one) != 2:
             raise DpframeError(f"pair: {name} of an estimator is (X, y)")
         x, y = (np.asarray(part.toarray() if hasattr(part, "toarray") else part) for part in one)
         if not x.ndim or x.shape[:1] != y.shape[:1]:
             raise DpframeError(f"pair: {name} has X of shape {x.shape} and y of shape {y.shape}")
-        tables.append([(x[i : i + 1], y[i]) for i in range(len(x))])
-    counts = [Counter(map(_key, table)) for table in tables]
-    only: list[list[Any]] = []
-    for table, rest in zip(tables, (counts[0] - counts[1], counts[1] - counts[0]), strict=True):
-        only.append([next(one for one in table if _key(one) == key) for key in rest.elements()])
-    if max(map(len, only)) != 1:
+        tables.append((getattr(one[0], "iloc", x), y))  # a row of a frame keeps its names
+        keys.append([_key(*record) for record in zip(x, y, strict=True)])
+    counts = [Counter(one) for one in keys]
+    gone, added = (
+        [(x[i : i + 1], y[i]) for i in map(own.index, rest.elements())]
+        for (x, y), own, rest in zip(
+            tables, keys, (counts[0] - counts[1], counts[1] - counts[0]), strict=True
+        )
+    )
+    if max(len(gone), len(added)) != 1:
         raise DpframeError(
             "pair: D and D′ of an estimator must differ in one record, which is added, removed or "
-            f"replaced; {len(only[0]):,} are only in D and {len(only[1]):,} only in D′"
+            f"replaced; {len(gone):,} are only in D and {len(added):,} only in D′"
         )
-    return only[0], only[1]
+    return gone, added
 
 
-def _key(record: tuple[HostArray, Any]) -> str:
-    return repr((record[0].tolist(), np.asarray(record[1]).tolist()))
+def _key(*parts: Any) -> str:
+    """Return the same text for equal records, also if one has integers and the other floats."""
+    values = map(np.asarray, parts)
+    return repr([(v.astype(float) if v.dtype.kind in "biuf" else v).tolist() for v in values])
 
 
-def _fit_of(model: Any, x: HostArray, y: Any) -> float:
+def _fit_of(model: Any, x: Any, y: Any) -> float:
     """Return how well a model fits a record: larger is better.
 
     The margin of its label, its log-odds, minus the squared error of a number, or 1 if the label is

@@ -91,6 +91,7 @@ def test_a_classifier_is_scored_by_the_label_of_the_record(outputs: Any, expecte
         ((OUT, IN), 1.0),
         ((IN, OUT), -1.0),  # the record is removed
         (((X, Y), (X, np.where(np.arange(20) == 3, 0, Y))), 0.0),  # it is replaced
+        (((np.ones((2, 1), int), np.ones(2, int)), (np.ones((3, 1)), np.ones(3))), 1.0),
     ],
 )
 def test_a_number_is_scored_by_its_squared_error(pair: Any, sign: float) -> None:

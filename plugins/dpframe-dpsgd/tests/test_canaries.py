@@ -175,6 +175,21 @@ def test_a_trainer_of_jax_privacy_with_a_mapping():
     assert audit.verdict == "consistent"
 
 
+def test_a_loss_that_keeps_the_axis_of_the_batch():
+    """As `clipped_grad` calls it by default."""
+    canaries = ready()
+    x, y, mark = canaries.train_set
+    (place,) = np.flatnonzero(mark >= 0)[:1]
+
+    def loss(parameters, x, y):
+        return watched.loss(parameters, x[0], y[0])
+
+    gradient = jax.jit(clipped_grad(canaries.loss(loss), batch_argnums=(1, 2, 3)))
+    some = slice(place, place + 1)
+    seen = canaries.project(gradient(watched.start(), x[some], y[some], mark[some]))
+    np.testing.assert_allclose(seen.directions, np.eye(canaries.rows)[mark[place]], atol=1e-6)
+
+
 def test_a_chain_of_optax():
     """Clipping, noise and the mean of a batch by optax; a tap in front of Adam."""
     canaries = Canaries(watched.data(), 150, seed=0, **STATED)
