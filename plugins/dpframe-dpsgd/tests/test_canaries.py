@@ -184,7 +184,7 @@ def test_a_loss_that_keeps_the_axis_of_the_batch():
     def loss(parameters, x, y):
         return watched.loss(parameters, x[0], y[0])
 
-    gradient = jax.jit(clipped_grad(canaries.loss(loss), batch_argnums=(1, 2, 3)))
+    gradient = clipped_grad(canaries.loss(loss), l2_clip_norm=1.0, batch_argnums=(1, 2, 3))
     some = slice(place, place + 1)
     seen = canaries.project(gradient(watched.start(), x[some], y[some], mark[some]))
     np.testing.assert_allclose(seen.directions, np.eye(canaries.rows)[mark[place]], atol=1e-6)
