@@ -19,6 +19,10 @@ class CanaryCallback(TrainerCallback):  # type: ignore[misc]  # nothing is known
     Pass `canaries.train_set` to the trainer. Every checkpoint gets a copy of the run's file, so a
     training run that continues on another machine keeps its canaries.
 
+    With Opacus, pass its optimiser in `optimizers=`, return its loader from
+    `get_train_dataloader`, set `max_grad_norm=0.0`, and clear gradients with the optimiser's
+    `zero_grad` in `on_step_end`; `engine=` is one of the options here.
+
     Args:
         canaries: those whose `train_set` the trainer uses.
         epsilon: the claim at δ; None for no claim.

@@ -168,6 +168,8 @@ class Watch:
         self.trying = False
         self.mixed: str | None = None  # how records mix
         self.last: tuple[Any, Any] = (None, None)  # sum and norms of the last step
+        self.frozen: list[tuple[Tensor, tuple[float, float]]] = []  # with sums of their values
+        self.thawed: set[int] = set()  # ids of frozen parameters that another optimiser has
         self.others: Counter[str] = Counter()  # steps of other optimisers on these parameters
         self.beside = [0, 0]  # steps on a copy's parameters: since the last step, and before it
         self.evaluated = torch.zeros(2, 2, dtype=torch.int64)  # canaries out and in, as above
@@ -372,6 +374,7 @@ class Watch:
         groups = self.plain.param_groups if self.plain is not None else [{"params": self.trainable}]
         own = {id(p) for group in groups for p in group["params"]}
         params = [p for group in optimizer.param_groups for p in group["params"]]
+        self.thawed |= {id(p) for p, _ in self.frozen} & {id(p) for p in params}
         if any(id(p) in own for p in params):
             self.others[type(optimizer).__name__] += 1
         elif all(getattr(p, "summed_grad", None) is None for p in params):  # not Opacus's
@@ -659,7 +662,10 @@ class Watch:
             and not torch.equal(p.detach().to(old.device), old)
             for p, old in zip(self.trainable, self.start, strict=True)
         )
-        changed += sum(id(p) not in own and _has_other_sum(p, old) for p, old in self.frozen)
+        changed += sum(
+            id(p) not in own and self._is_thawed(p) and _has_other_sum(p, old)
+            for p, old in self.frozen
+        )
         if not changed:
             return []
         of = len(self.trainable) + len(self.frozen)
@@ -670,6 +676,10 @@ class Watch:
         if not hasattr(self.optimizer, "noise_multiplier"):
             return [text]
         return [Doubt(f"{text}, and the accountant's ε does not cover them")]
+
+    def _is_thawed(self, p: Tensor) -> bool:
+        """True if a frozen parameter was trained; merging LoRA changes its value, too."""
+        return p.requires_grad or p.grad is not None or id(p) in self.thawed
 
     def _of_clipping(self, claimed: bool, engine: Any) -> Iterator[str]:
         """Name steps whose gradients of single records were not clipped, or not noised."""
@@ -827,8 +837,11 @@ def _called(method: weakref.WeakMethod[Callable[..., None]], *args: Any) -> None
 
 def _sum_of(p: Tensor) -> tuple[float, float]:
     """Return the sum of a parameter and that of its magnitudes, in place of a copy."""
-    total = float(torch.sum(p.detach(), dtype=torch.float64))
-    return total, float(p.detach().abs().sum(dtype=torch.float64))
+    try:
+        total = float(torch.sum(p.detach(), dtype=torch.float64))
+        return total, float(p.detach().abs().sum(dtype=torch.float64))
+    except (RuntimeError, TypeError):  # numbers of less than eight bits have no sums
+        return 0.0, 0.0
 
 
 def _has_other_sum(p: Tensor, old: tuple[float, float]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from dpframe_torch import clipping
 from dpframe_torch.checks import p_of_squares
+from dpframe_torch.watching import _has_other_sum, _sum_of
 from scipy import stats
 from torch_support import mistakes
 from torch_support.mistakes import MISTAKES, outcome, run
@@ -146,6 +147,26 @@ def test_references_trained_after_the_model_are_no_models_beside_it():
         step(x, y)
     found = one.canaries.audit(model, None, 1e-5, engine=one.engine)
     assert found.warnings == []
+
+
+def test_merged_lora_is_no_training_of_frozen_parameters():
+    one = mistakes.script(number=60, frozen=(0,))
+    first = one.model._module[0]
+    model = mistakes.train(one, 2)
+    with torch.no_grad():
+        first.weight += 1.0
+    assert one.canaries.audit(model, None, 1e-5, engine=one.engine).warnings == []
+    first.requires_grad_(True)
+    found = one.canaries.audit(model, None, 1e-5, engine=one.engine)
+    assert any("1 of 4 parameters changed" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float8_e4m3fn])
+def test_frozen_parameters_of_any_type_are_compared_or_left_alone(dtype):
+    p = torch.nn.Parameter(torch.ones(5).to(dtype), requires_grad=False)
+    total, magnitude = _sum_of(p)
+    assert (total, magnitude) in [(5.0, 5.0), (0.0, 0.0)]
+    assert not _has_other_sum(p, (total, magnitude))
 
 
 def test_the_table_of_pitfalls_has_every_mistake():
