@@ -21,7 +21,7 @@ README = Path(__file__).parents[1] / "README.md"
 @pytest.fixture(scope="module")
 def logistic():
     """Return the class that the page defines."""
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    *_, code = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     found = {"__name__": "page"}
     exec(compile(code, str(README), "exec"), found)
     return found["LogisticRegression"]
