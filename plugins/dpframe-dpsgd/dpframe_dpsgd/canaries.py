@@ -128,7 +128,7 @@ class Canaries:
         self._kept: list[Floats] = []
         self._total, self._spreads = np.zeros(number), list[float]()
         self._rows, self._seen = list[int](), np.zeros(number, np.int64)
-        self._repeated = 0
+        self._repeated, self._divisors = 0, set[float]()
         self.noise, self.response, self.bets = NoiseTest(), ResponseTest(), StepBets()
         self._looks: list[str] = []
 
@@ -369,6 +369,7 @@ class Canaries:
         marks, rows = self._marks_in(batch)
         seen = np.zeros(self.number, np.bool_)
         seen[marks] = True
+        self._divisors.add(float(divided_by))
         units = divided_by / self.clip
         directions = parts.directions * units
         self._rows.append(rows)
@@ -429,6 +430,11 @@ class Canaries:
         doubts = [*self.response.warnings(), *self.noise.warnings(), *self._of_batches()]
         if steps is not None and steps != made:
             doubts.append(f"the accountant counted {steps:,} steps, and {made:,} were observed")
+        if len(self._divisors) > 1:
+            doubts.append(
+                "sums are divided by numbers that change, such as the size of the drawn batch, "
+                "which is private: divide by the expected size"
+            )
         if self.noise_multiplier == 0:
             doubts.append("the training adds no noise: noise_multiplier is 0")
         if self.bets.p_value <= NEARLY_CERTAIN:

@@ -35,6 +35,8 @@ MISTAKES = {
     ),
     "clipped-after-averaging": ({}, "clipping norms instead of 1: gradients of single records"),
     "sum-as-mean": ({}, "divided_by is another"),
+    "drawn-size": ({"steps": 60}, "noise is too small"),
+    "drawn-size-given": ({"steps": 60}, "divided by numbers that change"),
     "hook-not-called": ({}, "the gradients come from another loss"),
     "other-batches": ({}, "the batches are not those that step() was given"),
     "twice-the-rate": ({}, "and rate = 0.1 means"),

@@ -7,6 +7,7 @@ from dpframe_dpsgd import Canaries
 
 RECORDS, FEATURES, WIDTH, CANARIES, RATE, STEPS = 400, 64, 32, 150, 0.1, 120
 LEARNING_RATE = 0.01
+SIZE = RATE * RECORDS
 
 
 def data():
@@ -66,7 +67,7 @@ def trained(
         clip=clip,
         noise_multiplier=noise_multiplier,
         rate=RATE,
-        divided_by=RATE * RECORDS if mistake == "sum-as-mean" else 1.0,
+        divided_by=SIZE if mistake in ("sum-as-mean", "drawn-size") else 1.0,
         seed=seed,
         out=out,
     )
@@ -114,8 +115,15 @@ def trained(
     for step in range(steps):
         batch = batch_of(step)
         summed = clipped_sum(parameters, batch.astype(np.float32))
-        released = jax.tree.map(lambda a, b: np.asarray(a) + b, summed, noise(step))
-        watched.step(released, batch_of(step + 1) if mistake == "other-batches" else batch)
+        drawn = batch.sum() if mistake in ("drawn-size", "drawn-size-given") else 1
+        released = jax.tree.map(
+            lambda a, b, by=drawn: (np.asarray(a) + b) / by, summed, noise(step)
+        )
+        watched.step(
+            released,
+            batch_of(step + 1) if mistake == "other-batches" else batch,
+            divided_by=drawn if mistake == "drawn-size-given" else None,
+        )
         parameters = jax.tree.map(
             lambda p, g: (p - LEARNING_RATE / size * g).astype(np.float32), parameters, released
         )
