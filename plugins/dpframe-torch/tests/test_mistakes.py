@@ -139,10 +139,13 @@ def test_noise_of_single_parameters_is_tested_at_its_level():
     assert p_of_squares(0.25 * 500, 500) < 1e-6
 
 
-def test_references_trained_after_the_model_are_no_models_beside_it():
+def test_references_trained_before_or_after_the_model_are_no_models_beside_it():
     one = mistakes.script(number=60)
-    model = mistakes.train(one, 2)
     step = mistakes._own_steps(mistakes._copy_of(one))
+    one.canaries.watch(one.model, one.optimizer)
+    for x, y in one.loader:
+        step(x, y)
+    model = mistakes.train(one, 2)
     for x, y in one.loader:
         step(x, y)
     found = one.canaries.audit(model, None, 1e-5, engine=one.engine)
