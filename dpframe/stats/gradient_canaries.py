@@ -89,11 +89,12 @@ def score_steps(
         step in directions without canaries, shape [steps].
     """
     others = projections[:, number:] if projections.shape[1] > number else projections
-    spreads = NORMAL_MAD * np.median(np.abs(others), axis=1)
-    variances = np.maximum(np.maximum(spreads, noise), LEAST_DEVIATION)[:, None] ** 2
     odds = np.log(rates / (1 - rates))[:, None]
-    ratios = (2 * projections[:, :number] - 1) / (2 * variances) + odds
-    return np.asarray(np.logaddexp(0, ratios).sum(axis=0)), spreads
+    with np.errstate(invalid="ignore", over="ignore"):  # a training may diverge
+        spreads = NORMAL_MAD * np.median(np.abs(others), axis=1)
+        variances = np.maximum(np.maximum(spreads, noise), LEAST_DEVIATION)[:, None] ** 2
+        ratios = (2 * projections[:, :number] - 1) / (2 * variances) + odds
+        return np.asarray(np.logaddexp(0, ratios).sum(axis=0)), spreads
 
 
 def gradient_guesses(number: int) -> dict[str, Any]:

@@ -53,6 +53,13 @@ def test_a_score_depends_on_no_other_canary_if_there_are_controls() -> None:
     assert one[1] != other[1]
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_training_that_diverged_has_no_scores(value: float) -> None:
+    released = np.full((4, 2 + 50), value)
+    scores, _ = score_steps(released, 2, np.ones(4), np.full(4, 0.1))
+    assert np.isnan(scores).all()
+
+
 def test_guesses_are_all_canaries_and_the_clearest() -> None:
     assert gradient_guesses(1_000) == {"guesses": (95, 1_000), "side": "both"}
     assert gradient_guesses(4)["guesses"] == (4,)

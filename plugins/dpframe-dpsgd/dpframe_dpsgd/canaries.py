@@ -60,7 +60,7 @@ class Projection(NamedTuple):
     spare: Any
     """Coordinates without canaries, shape [n]."""
     differences: Any
-    """Between arrays of parameters, shape [k]."""
+    """Between arrays of parameters, shape [k]; NaN if both are 0."""
 
 
 class Canaries:
@@ -143,8 +143,8 @@ class Canaries:
         """Return a loss of one record and its mark, with directions as the gradients of canaries.
 
         Args:
-            loss: of the parameters, the parts of a record and further arguments, as a scalar or a
-                tuple that begins with it.
+            loss: of the trained parameters, the parts of a record and further arguments, as a
+                scalar or a tuple that begins with it.
 
         Returns:
             A loss that takes the mark after the parts of the record; for a mapping, in it.
@@ -183,11 +183,15 @@ class Canaries:
             )
         flat = self._flat(leaves)
         heads = [jnp.ravel(leaf)[:HEADS] for leaf in leaves[:MOST_HEADS]]
-        pairs = [(a, b, min(np.size(a), np.size(b))) for a, b in itertools.pairwise(heads)]
+        differences = [jnp.zeros(0)]
+        for one, other in itertools.pairwise(heads):
+            size = min(np.size(one), np.size(other))
+            untrained = (one[:size] == 0) & (other[:size] == 0)  # neither gradient nor noise
+            differences.append(jnp.where(untrained, jnp.nan, other[:size] - one[:size]))
         return Projection(
             (flat[self._coordinates] * jnp.asarray(self._directions.signs, flat.dtype)).sum(1),
             flat[self._spare],
-            jnp.concatenate([jnp.zeros(0), *(b[:n] - a[:n] for a, b, n in pairs)]),
+            jnp.concatenate(differences),
         )
 
     def tap(self) -> Any:
@@ -379,7 +383,8 @@ class Canaries:
         self.response.update(inside, coins.astype(np.float64), self.rate)
         if self.noise_multiplier > 0:
             scale = units / self.noise_multiplier
-            self.noise.update(parts.spare * scale, parts.differences * scale)
+            differences = parts.differences[~np.isnan(parts.differences)]
+            self.noise.update(parts.spare * scale, differences * scale)
             if 0 < self.rate < 1 and len(inside):
                 self.bets.update(inside, coins, self.noise_multiplier, self.rate)
         if len(self._kept) >= STEPS_AT_ONCE:

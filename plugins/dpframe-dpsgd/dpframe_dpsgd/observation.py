@@ -127,6 +127,11 @@ class NoiseTest:
             4 * one.p_value() < RARE
             for one in (self.by_zero, self.by_mean, self.by_earlier, self.by_arrays)
         )
+        if by_zero and not self.by_zero.sums[0]:
+            return [
+                "nothing was released in the largest arrays of parameters, neither gradients nor "
+                "noise: call the loss with the parameters that are trained as its first argument"
+            ]
         if by_zero or (by_mean and not by_earlier):
             return [
                 f"the noise is too small: releases vary by {min(self.spread, self.rest):.2g} of "

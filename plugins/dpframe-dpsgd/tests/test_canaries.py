@@ -336,6 +336,43 @@ def test_a_record_twice_in_a_batch_is_doubted(right):
     assert "1 of 1 batches have a record twice" in canaries.audit().warnings
 
 
+def observed(number=50, seed=0, change=lambda leaf, name: leaf):
+    """Return canaries that were given 30 releases of pure noise, changed by parameter."""
+    canaries = Canaries(watched.data(), number, seed=seed, **STATED)
+    jax.eval_shape(
+        canaries.loss(watched.loss), watched.start(), *(a[0] for a in canaries.train_set)
+    )
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        release = {
+            name: change(rng.normal(size=leaf.shape), name)
+            for name, leaf in watched.start().items()
+        }
+        canaries.step(release, rng.random(len(canaries.train_set[2])) < 0.1)
+    return canaries
+
+
+def test_small_arrays_that_are_not_trained_are_no_mistake():
+    biases = ("bias", "output_bias")
+    canaries = observed(change=lambda leaf, name: 0 * leaf if name in biases else leaf)
+    assert canaries.noise.warnings() == []
+    none = observed(change=lambda leaf, name: 0 * leaf)
+    assert "nothing was released in the largest arrays" in none.noise.warnings()[0]
+
+
+def test_a_training_that_diverged_is_inconclusive():
+    audit = observed(change=lambda leaf, name: np.nan * leaf).audit()
+    assert audit.verdict == "inconclusive"
+    assert "50 scores are NaN" in " ".join(audit.warnings)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_canary_is_enough_for_a_bound_of_zero(seed):
+    audit = observed(number=1, seed=seed).audit()
+    assert audit.epsilon_lower == 0
+    assert audit.verdict == "inconclusive"
+
+
 # Errors.
 
 
