@@ -487,4 +487,28 @@ MUTANTS = [
         "    high, low = outside[int(np.argmax(gains))], inside[rank]\n",
         ("tests/stats/test_independent_ranks.py",),
     ),
+    Mutant(
+        45,
+        "a doubt about a training does not reach the verdict",
+        "dpframe/commands/audit_run.py",
+        'if doubts and row["verdict"] == CONSISTENT',
+        'if not doubts and row["verdict"] == CONSISTENT',
+        ("tests/commands/test_audit_run.py",),
+    ),
+    Mutant(
+        46,
+        "noise is estimated in the directions of canaries, so scores depend on each other",
+        "dpframe/stats/gradient_canaries.py",
+        "others = projections[:, number:] if projections.shape[1] > number else projections",
+        "others = projections",
+        ("tests/stats/test_gradient_canaries.py",),
+    ),
+    Mutant(
+        47,
+        "a rate of sampling is tested on both sides at the price of one",
+        "dpframe/stats/sampling.py",
+        "min(1.0, 2 * float(min(above, below)))",
+        "min(1.0, float(min(above, below)))",
+        ("tests/stats/test_sampling.py",),
+    ),
 ]
