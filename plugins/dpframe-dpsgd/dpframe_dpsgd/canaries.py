@@ -113,6 +113,8 @@ class Canaries:
         _check(number, clip=clip, noise_multiplier=noise_multiplier, rate=rate, divided=divided_by)
         self.number, self.clip, self.rate = number, float(clip), float(rate)
         self.noise_multiplier, self.divided_by = float(noise_multiplier), float(divided_by)
+        if seed is not None and (not isinstance(seed, int) or seed < 0):
+            raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
         self.folder = None if out is None else Path(out)
         self.seed = secrets.randbits(128) if seed is None else seed
         sequence = np.random.SeedSequence([STREAM, self.seed, number])
@@ -151,6 +153,10 @@ class Canaries:
         """
 
         def marked(parameters: Tree, *arguments: Any, **keywords: Any) -> Any:
+            if len(arguments) <= (0 if self.by_name else self._arity):
+                raise CanaryError(
+                    "the loss takes the parameters, the parts of a record and its mark by position"
+                )
             if self.by_name:
                 record = dict(arguments[0])
                 mark, rest = record.pop(MARK), (record, *arguments[1:])
@@ -227,8 +233,8 @@ class Canaries:
             CanaryError: the release has another form, or the loss is not that of `loss`.
         """
         taps = jax.tree.leaves(released, is_leaf=lambda one: isinstance(one, Projection))
-        found = [one for one in taps if isinstance(one, Projection)]
-        seen = found[0] if found else self._project(released)
+        tapped = [one for one in taps if isinstance(one, Projection)]
+        seen = tapped[0] if tapped else self._project(released)
         parts = Projection(*(np.asarray(part, np.float64) for part in seen))
         if parts.directions.ndim == 1:
             self._step(parts, batch, divided_by or self.divided_by)
@@ -285,7 +291,8 @@ class Canaries:
         price = look * (look + 1) if look > 1 else 1
         if look > 1:
             warnings.append(
-                f"these coins were audited before: this is look {look}, with 1/{price} of the error"
+                f"these coins were audited before: this is look {look}, with 1/{price} of the "
+                f"error, so that all looks together hold at {1 - 1.5 * (1 - confidence):.1%}"
             )
         m, controls = self.number, self.rows - self.number
         audit = audit_run(
@@ -521,12 +528,18 @@ class Canaries:
         return math.sqrt(max(0.0, float(errors.sums[0] / errors.degrees[0]) - 1))
 
     def _unchecked(self) -> list[str]:
-        if self.noise.by_zero.degrees[0]:
-            return []
-        return [
-            "Not checked: the noise by itself, because canaries use every coordinate of the "
-            "largest parameters."
-        ]
+        sentences = []
+        if not self.noise.by_zero.degrees[0]:
+            sentences.append(
+                "Not checked: the noise by itself, because canaries use every coordinate of the "
+                "largest parameters."
+            )
+        if self.rate >= 1:
+            sentences.append(
+                "Not checked: by how much a canary changes a release, because every batch has all "
+                "records."
+            )
+        return sentences
 
     def _described(self, look: int) -> dict[str, Any]:
         """Return the description of the run, for the record."""
@@ -567,7 +580,7 @@ def _size_of(data: Any) -> int:
     parts = list(data.values()) if isinstance(data, Mapping) else data
     if not isinstance(data, Mapping | tuple | list) or not parts:
         raise CanaryError("train_set: must be a tuple or a mapping of arrays, such as (x, y)")
-    if not all(hasattr(part, "shape") and np.ndim(part) for part in parts):
+    if not all(isinstance(part, np.ndarray | jax.Array) and part.ndim for part in parts):
         raise CanaryError("train_set: each part must be an array with a row for each record")
     sizes = {len(part) for part in parts}
     if len(sizes) > 1 or not max(sizes):

@@ -327,6 +327,22 @@ def test_a_small_model_has_no_controls_and_says_what_was_not_checked():
     assert audit.warnings == []
 
 
+def test_full_batches_say_what_was_not_checked():
+    canaries = Canaries(watched.data(), 100, seed=0, **{**STATED, "rate": 1.0})
+    jax.eval_shape(
+        canaries.loss(watched.loss), watched.start(), *(a[0] for a in canaries.train_set)
+    )
+    rng, everything = np.random.default_rng(0), np.ones(len(canaries.train_set[0]), bool)
+    inside = np.isin(np.arange(canaries.rows), canaries.train_set[2])
+    for _ in range(3):
+        noisy = 5 * rng.normal(size=canaries.rows) + inside
+        canaries.step(Projection(noisy, rng.normal(size=64), np.zeros(0)), everything)
+    audit = canaries.audit()
+    assert audit.warnings == []
+    assert any("because every batch has all records" in one for one in audit["limits"])
+    assert audit["step_bets"] is None
+
+
 def test_a_record_twice_in_a_batch_is_doubted(right):
     canaries = Canaries(watched.data(), 50, seed=0, **STATED)
     jax.eval_shape(
@@ -396,6 +412,11 @@ ERRORS = {
         "noise_multiplier: nan",
     ),
     "rate": (lambda: Canaries(watched.data(), 5, **{**STATED, "rate": 1.5}), "not a probability"),
+    "seed": (lambda: Canaries(watched.data(), 5, seed=-1, **STATED), "seed: -1"),
+    "keywords": (
+        lambda: ready().loss(watched.loss)(watched.start(), x=np.zeros(64), y=0, mark=-1),
+        "its mark by position",
+    ),
     "no-step": (lambda: ready().audit(), "no step was observed"),
     "epsilon": (lambda: ready().audit(epsilon=-1.0), "epsilon: -1.0"),
     "delta": (lambda: ready().audit(delta=1.0), "delta: 1.0"),
