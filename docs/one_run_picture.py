@@ -11,20 +11,14 @@ number r is the best in a grid, and is taken as fixed beforehand.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy import optimize, special
 
 from dpframe.stats.gaussian import gaussian_epsilon
-from dpframe.stats.one_run import (
-    approximate_blow_up,
-    one_run_epsilon,
-    one_run_fdp_epsilon,
-    one_run_gaussian_mu,
-    one_run_rejects,
-)
+from dpframe.stats.guesses import guess_epsilon, guess_p_value
+from dpframe.stats.one_run import one_run_epsilon, one_run_fdp_epsilon, one_run_gaussian_mu
 
 TO = Path(__file__).parent / "images" / "one-run-canaries.svg"
 DELTA, ERROR = 1e-5, 0.05
@@ -57,13 +51,12 @@ def right_guesses(mu: float, shares: np.ndarray) -> np.ndarray:
 def bound(canaries: int, rights: np.ndarray) -> float:
     """Return the largest bound over the numbers of guesses."""
     numbers = np.maximum(1, np.round(SHARES * canaries)).astype(int)
-    found = 0.0
+    largest = 0.0
     for guesses, right in dict(zip(numbers.tolist(), rights.tolist(), strict=True)).items():
         counts = canaries, guesses, int(guesses * right)
-        curve = partial(approximate_blow_up, epsilon=found, delta=DELTA)
-        if one_run_rejects(*counts, curve, ERROR):
-            found = one_run_fdp_epsilon(*counts, DELTA, ERROR)
-    return found
+        if guess_p_value(*counts, largest, DELTA) <= ERROR:
+            largest = guess_epsilon(*counts, DELTA, ERROR)
+    return largest
 
 
 PUBLISHED = ((0.5, 10**5), (1.0, 10**5), (2.0, 10**5), (4.0, 10**6))

@@ -11,6 +11,7 @@ from dpframe.common import lazy
 if TYPE_CHECKING:
     from annotated_types import Ge as Ge, Gt as Gt, Interval as Interval, Le as Le, Lt as Lt
 
+    from dpframe.builtin.one_run import Guessed as Guessed, Guesses as Guesses
     from dpframe.claims import (
         AccountedDP as AccountedDP,
         ApproxDP as ApproxDP,

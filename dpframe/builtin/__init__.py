@@ -48,7 +48,6 @@ _MODULES = {
         "gdp-fit": "histogram_fits:GDPFit",
         "precision": "order_statistics:Precision",
         "one-run": "one_run:OneRun",
-        "one-run-fdp": "one_run:OneRunFDP",
         "one-run-independent": "one_run_independent:OneRunIndependent",
         "one-shot": "histogram_fits:OneShot",
     },

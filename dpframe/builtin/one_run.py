@@ -4,7 +4,7 @@ import bisect
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import special
 
 from dpframe.builtin.histogram import PilotBins
 from dpframe.plugins import (
+    ApproxDP,
     Array,
     Claim,
     Contrast,
@@ -25,8 +26,16 @@ from dpframe.plugins import (
     Statistic,
     Tree,
 )
-from dpframe.stats import one_run
-from dpframe.stats.gaussian import gaussian_epsilon
+from dpframe.stats.guesses import (
+    curve_prices,
+    guess_p_value,
+    priced_p_value,
+    priced_rank_p_value,
+    rank_cuts,
+    rank_p_value,
+    rank_prices,
+)
+from dpframe.stats.roots import crossing
 
 FAR = 4.5
 """Standard deviations by which the number of members may differ from half of the canaries."""
@@ -76,7 +85,7 @@ def _half(canaries: int) -> float:
 
 Side = Literal["any", "both", "in", "out"]
 
-RUNGS = 8  # of the default ladder m, m/2, m/4, … of guesses
+RUNGS = 8  # of the ladder m, m/2, m/4, … of guesses
 FEWEST = 8  # smallest number of guesses of the ladder; fewer could hardly show anything
 
 SIDES: dict[Side, dict[str, float]] = {
@@ -87,10 +96,60 @@ SIDES: dict[Side, dict[str, float]] = {
 }
 """The guesses of each choice, and their shares of the error."""
 
+RULES: dict[Side, tuple[tuple[float, str, str], ...]] = {
+    "any": (
+        (0.65, "both", "ranked"),
+        (0.1, "both", "half"),
+        (0.1, "both", "all"),
+        (0.1, "out", "half"),
+        (0.05, "in", "ranked"),
+    ),
+    "both": ((0.7, "both", "ranked"), (0.08, "both", "half"), (0.22, "both", "all")),
+    "in": ((0.7, "in", "ranked"), (0.3, "in", "half")),
+    "out": ((0.7, "out", "ranked"), (0.3, "out", "half")),
+}
+"""The default rules of each side: share of the error, guesses in and out, and their number.
+
+Simulations of Gaussian mechanisms with ε = 2 to 10 and of networks that memorise mislabelled
+records chose them, with 100 to 3,000 canaries.
+"""
+
+RANKED = 7.0  # guesses of "ranked" rules over √m
+
+
+class Rule(NamedTuple):
+    """Guesses that are fixed before scores are seen; `ranks` is 0 if they weigh the same."""
+
+    inside: tuple[int, ...]  # guesses in with a weight of at least 1, 2, …
+    outside: tuple[int, ...]
+    ranks: int
+    guesses: int  # with those of weight 0
+    share: float
+
+
+def default_rule(m: int, share: float, side: str, number: str) -> Rule:
+    """Return a rule of `RULES` for m canaries."""
+    wide = m if side == "both" else max(1, m // 2)  # about half of the canaries are in
+    if number != "ranked":
+        return equal_rule(wide if number == "all" else max(1, wide // 2), side, share)
+    sides = 2 if side == "both" and m > 1 else 1
+    ranks = max(1, min(round(RANKED * math.sqrt(m)) // sides, m // 2))
+    cuts = tuple(rank_cuts(ranks).tolist())
+    none = (0,) * len(cuts)
+    inside = none if side == "out" else cuts
+    outside = cuts if side == "out" or sides == 2 else none
+    return Rule(inside, outside, ranks, sides * ranks, share)
+
+
+def equal_rule(number: int, side: str, share: float) -> Rule:
+    """Return the rule that guesses about a number of canaries with equal weights."""
+    inside = {"both": number - number // 2, "in": number, "out": 0}[side]
+    return Rule((inside,), (number - inside,), 0, number, share)
+
 
 @dataclasses.dataclass(frozen=True)
 class GuessCounts(Statistic):
-    """Counts of right guesses, for several numbers of guesses.
+    """Counts of right guesses, for several rules.
 
     The canaries with the highest scores are guessed to be members, those with the lowest scores
     non-members; no guess is made about the rest. NaN counts as −inf. Ties are broken by a fixed
@@ -100,41 +159,53 @@ class GuessCounts(Statistic):
 
     guesses: tuple[int, ...] | None
     side: Side
+    ladder: bool = False  # by default m, m/2, m/4, … guesses of equal weight, not `RULES`
 
     accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
     portable: ClassVar[bool] = True
 
-    def lay_out(self, dims: tuple[int, ...]) -> dict[str, Any]:
-        """Return m, and for each rule its guesses in and out and its share of the error.
+    def rules(self, m: int) -> list[Rule]:
+        """Return the rules for m canaries.
 
         Raises:
             ValueError: more guesses than canaries.
         """
-        m = dims[1]
         if self.guesses and max(self.guesses) > m:
             raise ValueError(f"guesses = {max(self.guesses)}, but there are {m} canaries")
-        rules: dict[tuple[int, int], float] = {}
-        for side, part in SIDES[self.side].items():
-            # About half of the canaries are in, so more guesses of one kind are partly wrong.
-            most = m if side == "both" else max(1, m // 2)
-            rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
-            numbers = self.guesses or rungs or [most]
-            inside = [{"both": n - n // 2, "in": n, "out": 0}[side] for n in numbers]
-            own = {(one, n - one) for one, n in zip(inside, numbers, strict=True)}
-            for rule in own:
-                rules[rule] = rules.get(rule, 0.0) + part / len(own)
-        ordered = sorted(rules)
+        if not (self.guesses or self.ladder):
+            chosen = [default_rule(m, *rule) for rule in RULES[self.side]]
+        else:
+            chosen = []
+            for side, part in SIDES[self.side].items():
+                most = m if side == "both" else max(1, m // 2)
+                rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
+                numbers = sorted({*(self.guesses or rungs or [most])})
+                chosen += [equal_rule(number, side, part / len(numbers)) for number in numbers]
+        shares: dict[Rule, float] = {}
+        for rule in chosen:  # few canaries make some equal
+            shares[rule._replace(share=0.0)] = shares.get(rule._replace(share=0.0), 0) + rule.share
+        return [rule._replace(share=share) for rule, share in sorted(shares.items())]
+
+    def lay_out(self, dims: tuple[int, ...]) -> dict[str, Any]:
+        """Return m, of each rule its share of the error, its ranks and guesses, and all cuts.
+
+        Raises:
+            ValueError: more guesses than canaries.
+        """
+        rules = self.rules(dims[1])
         return {
-            "canaries": np.int64(m),
-            "inside": np.array([rule[0] for rule in ordered], np.int64),
-            "outside": np.array([rule[1] for rule in ordered], np.int64),
-            "shares": np.array([rules[rule] for rule in ordered]),
+            "canaries": np.int64(dims[1]),
+            "inside": np.array([n for rule in rules for n in rule.inside], np.int64),
+            "outside": np.array([n for rule in rules for n in rule.outside], np.int64),
+            "cuts": np.array([len(rule.inside) for rule in rules], np.int64),
+            "ranks": np.array([rule.ranks for rule in rules], np.int64),
+            "guesses": np.array([rule.guesses for rule in rules], np.int64),
+            "shares": np.array([rule.share for rule in rules]),
         }
 
     def zero(self, layout: Tree) -> Any:
-        rules = layout["inside"].shape[0]
         return {
-            "correct": np.zeros((2, rules), np.int32),
+            "correct": np.zeros((2, layout["inside"].shape[0]), np.int32),
             **{name: np.zeros(2, np.int32) for name in ("members", "even", "far")},
         }
 
@@ -209,22 +280,44 @@ class InAndOut(Statistic):
 SMALLEST_P = 1e-300
 
 
+HOPELESS = 0.9  # a larger p-value of single lines is not improved by prices
+
+
 class Guessed(NamedTuple):
-    """One number of guesses and its result."""
+    """The result of one rule."""
 
     canaries: int
     guesses: int
-    correct: int
+    total: int  # sum of the weights of right guesses: their number if all weights are 1
+    ranks: int  # 0 if all weights are 1
     share: float  # of the error
 
     @property
+    def cuts(self) -> tuple[int, ...]:
+        """Return the numbers of guesses with a weight of at least 1, 2, …."""
+        if not self.ranks:
+            return (self.guesses,)
+        return tuple((self.guesses // self.ranks * rank_cuts(self.ranks)).tolist())
+
+    @property
     def result(self) -> tuple[int, int, int]:
-        """The arguments of the formulas of `dpframe.stats.one_run`."""
+        """The first arguments of the tests of equal guesses in `dpframe.stats`."""
         return self[:3]
+
+    @property
+    def tested(self) -> tuple[int, Any, int]:
+        """The first arguments of the tests in `dpframe.stats.guesses`."""
+        return self.canaries, self.cuts if self.ranks else self.guesses, self.total
+
+
+Prices = tuple[tuple[float, float], ...]
 
 
 class Guesses(Estimator):
-    """The largest bound of several numbers of guesses, which share the error."""
+    """The largest bound of several rules of guesses, which share the error.
+
+    A subclass has the test of one rule. Its counts are those of `rules`.
+    """
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = (
@@ -232,26 +325,28 @@ class Guesses(Estimator):
     )
 
     guesses: tuple[Annotated[int, Ge(1)], ...] | None = None
-    """Numbers of canaries to guess about in each run, which share the error. Default: m, m/2, m/4,
-    … of m canaries."""
+    """Numbers of canaries to guess about in each run, with equal weights; they share the error.
+    Default: those that the estimator chooses."""
     side: Side = "any"
     """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
     only "out", or try all three ("any")."""
 
     theorem: ClassVar[str]
     """Name of the theorem for `Evidence`."""
+    ladder: ClassVar[bool] = True
+    """True for m, m/2, m/4, … guesses of equal weight by default, False for weights by rank."""
 
     def check(self) -> None:
         if self.guesses is not None and not self.guesses:
             raise ValueError("guesses names no number")
 
     def statistic(self) -> GuessCounts:
-        return GuessCounts(self.guesses, self.side)
+        return GuessCounts(self.guesses, self.side, self.ladder)
 
     def estimate_canaries(
         self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
     ) -> Estimate:
-        counts = GuessCounts(self.guesses, self.side)
+        counts = self.statistic()
         runs = np.stack(np.atleast_2d(np.asarray(scores, np.float64), members), axis=1)
         layout = counts.lay_out(runs.shape[1:])
         zero = {name: leaf.astype(np.int64) for name, leaf in counts.zero(layout).items()}
@@ -260,85 +355,114 @@ class Guesses(Estimator):
 
     @abstractmethod
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        """Return the bound from one number of guesses; any value ≤ `least` if it is not larger."""
+        """Return the bound from one rule; any value ≤ `least` if it is not larger."""
 
     @abstractmethod
-    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        """Return the smallest error that rejects the claim; any value ≥ `most` if not smaller."""
+    def level(
+        self,
+        one: Guessed,
+        claim: Claim,
+        most: float,
+        query: Query,
+        slack: float,
+        prices: dict[Guessed, Prices],
+    ) -> float:
+        """Return the smallest error that rejects the claim; any value ≥ `most` if not smaller.
+
+        Tests with prices put those that they use into `prices`, and use again what is there.
+        """
 
     def estimate(self, layout: Tree, counts: Any, query: Query) -> Estimate:
         m, runs = int(layout["canaries"]), sum(query.trials)
         members, even, far = (int(np.sum(counts[name])) for name in ("members", "even", "far"))
         check_coins(m, runs, members, even, far)
         correct = np.asarray(counts["correct"], np.int64).sum(axis=0)
-        made = np.asarray(layout["inside"]) + np.asarray(layout["outside"])
-        each = [
-            Guessed(m * runs, int(r) * runs, int(v), float(share))
-            for r, v, share in zip(made, correct, layout["shares"], strict=True)
-        ]
+        each = _results(layout, runs, correct)
         error = 1 - query.confidence
         bound, best = self.largest(each, query.delta, error)
+        starts = np.cumsum(layout["cuts"]) - layout["cuts"]
+        right = int(correct[starts[each.index(best)]])
         notes = (
-            f"{best.correct:,} of {best.guesses:,} guesses right, {best.canaries:,} canaries, "
-            f"{members:,} of them members",
+            f"{right:,} of {best.cuts[0]:,} guesses right{', weighted by rank' * (best.ranks > 0)}"
+            f", {best.canaries:,} canaries, {members:,} of them members",
             *self.remarks(best, error, query),
             *coin_notes(m, runs, even),
         )
-        evidence = Evidence(self.theorem, tuple(map(tuple, each)))
         point = _point(best, query.delta)
-        answer = Estimate(point, epsilon_lower=bound, notes=notes, evidence=evidence)
         if (claim := query.claim) is None:
-            return answer
-        p_value, telling = self._p_value(each, claim, query, 0.0)
-        wider = self._p_value(each, claim, query, query.resolution)[0] if query.resolution else 0.0
-        return answer._replace(
+            evidence = self.evidence(each, {})
+            return Estimate(point, epsilon_lower=bound, notes=notes, evidence=evidence)
+        prices: dict[Guessed, Prices] = {}
+        p_value, telling = self._p_value(each, claim, query, 0.0, prices)
+        wider = (
+            self._p_value(each, claim, query, query.resolution, prices)[0]
+            if query.resolution
+            else 0.0
+        )
+        return Estimate(
+            point,
+            epsilon_lower=bound,
+            notes=notes,
+            evidence=self.evidence(each, prices),
             p_value=p_value,
             p_resolved=max(p_value, wider),
             contrast=self.contrast(each, telling, claim, query, bound),
         )
 
+    def evidence(self, each: list[Guessed], prices: dict[Guessed, Prices]) -> Evidence:
+        """Return the numbers from which the results can be recomputed."""
+        design = tuple(
+            (place, *price) for place, one in enumerate(each) for price in prices.get(one, ())
+        )
+        return Evidence(self.theorem, tuple(map(tuple, each)), design)
+
     def largest(self, each: list[Guessed], delta: float, error: float) -> tuple[float, Guessed]:
-        """Return the largest bound at a δ, and the number of guesses that gives it."""
-        bound, best = 0.0, max(each, key=lambda one: one.correct / one.guesses)
+        """Return the largest bound at a δ, and the rule that gives it."""
+        bound, best = 0.0, max(each, key=lambda one: one.total / sum(one.cuts))
         for one in _best_first(each, error):
-            found = self.lower(one, delta, error * one.share, bound)
-            if found > bound:
-                bound, best = found, one
+            larger = self.lower(one, delta, error * one.share, bound)
+            if larger > bound:
+                bound, best = larger, one
         return bound, best
 
     def _p_value(
-        self, each: list[Guessed], claim: Claim, query: Query, slack: float
+        self,
+        each: list[Guessed],
+        claim: Claim,
+        query: Query,
+        slack: float,
+        prices: dict[Guessed, Prices],
     ) -> tuple[float, Guessed]:
         least, telling = 1.0, each[0]
         for one in _best_first(each, 1 - query.confidence):
-            found = self.level(one, claim, least * one.share, query, slack) / one.share
-            if found < least:
-                least, telling = found, one
+            level = self.level(one, claim, least * one.share, query, slack, prices) / one.share
+            if level < least:
+                least, telling = level, one
         return max(least, SMALLEST_P), telling
 
     def refuted(
         self, layout: Tree, counts: Any, query: Query, rounds: Sequence[int] = ()
     ) -> HostArray:
-        """Return the audits in which some number of right guesses refutes the claim."""
+        """Return the audits in which some rule refutes the claim."""
         error, claim, runs = 1 - query.confidence, query.claim, sum(query.trials)
-        correct = np.asarray(counts["correct"], np.int64).sum(axis=1)
-        made = (np.asarray(layout["inside"]) + np.asarray(layout["outside"])) * runs
-        found, slacks = np.zeros(len(correct), bool), {0.0, query.resolution}
         assert claim is not None
-        for place, share in enumerate(layout["shares"].tolist()):
-            one = Guessed(int(layout["canaries"]) * runs, int(made[place]), 0, share)
-            level = error * share
+        correct = np.asarray(counts["correct"], np.int64).sum(axis=1)
+        starts = np.cumsum(layout["cuts"]) - layout["cuts"]
+        totals = np.add.reduceat(correct, starts, axis=1)
+        refuting, slacks = np.zeros(len(correct), bool), {0.0, query.resolution}
+        for place, one in enumerate(_results(layout, runs, np.zeros(correct.shape[1], np.int64))):
+            level = error * one.share
 
-            def refuted(right: int, one: Guessed = one, level: float = level) -> bool:
-                own = one._replace(correct=right), claim, np.nextafter(level, 1.0), query
-                return all(self.level(*own, slack) <= level for slack in slacks)
+            def refuted(total: int, one: Guessed = one, level: float = level) -> bool:
+                own = one._replace(total=total), claim, np.nextafter(level, 1.0), query
+                return all(self.level(*own, slack, {}) <= level for slack in slacks)
 
-            least = bisect.bisect(range(one.guesses + 1), False, key=refuted)
-            found |= correct[:, place] >= least
-        return found
+            least = bisect.bisect(range(sum(one.cuts) + 1), False, key=refuted)
+            refuting |= totals[:, place] >= least
+        return refuting
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        """Return further notes on the best number of guesses."""
+        """Return further notes on the best rule."""
         return ()
 
     def contrast(
@@ -359,33 +483,50 @@ class Guesses(Estimator):
         }
 
 
+def _results(layout: Tree, runs: int, correct: HostArray) -> list[Guessed]:
+    """Add up the right guesses of each rule by their weights; `correct` has those of each cut."""
+    starts = np.cumsum(layout["cuts"]) - layout["cuts"]
+    totals = np.add.reduceat(correct, starts)
+    columns = (layout[name] for name in ("guesses", "ranks", "shares"))
+    m = int(layout["canaries"])
+    return [
+        Guessed(m * runs, int(guesses) * runs, int(total), int(ranks), float(share))
+        for total, guesses, ranks, share in zip(totals, *columns, strict=True)
+    ]
+
+
 def _best_first(each: list[Guessed], error: float) -> list[Guessed]:
-    """Sort by the bound at δ = 0, the largest first; equal ones keep their order.
+    """Sort by a rough bound at δ = 0, the largest first; equal ones keep their order.
 
     After the best one, most others only need one look to see that they are not better.
     """
-    guesses, correct, share = np.array(each, np.float64).T[1:]
-    limits = special.betaincinv(correct, guesses - correct + 1, error * share)
-    order = np.argsort(-np.where(correct > 0, limits, 0.0), kind="stable")
-    return [each[place] for place in order]
+
+    def rough(one: Guessed) -> float:
+        cuts = np.array(one.cuts, np.float64)
+        number = cuts.sum() ** 2 / np.sum((2 * np.arange(len(cuts)) + 1) * cuts)  # (Σw)²/Σw²
+        right = one.total / cuts.sum() * number
+        return float(special.betaincinv(right, number - right + 1, error * one.share))
+
+    return sorted(each, key=lambda one: -rough(one) if one.total else 0.0)
 
 
 def _point(one: Guessed, delta: float) -> float:
     """Return the ε at which (ε, δ)-DP allows this share of right guesses."""
-    right = one.correct / one.guesses
+    right = one.total / sum(one.cuts)
     if right == 1:
         return math.inf
     return max(0.0, math.log(max(right - delta, 1e-300) / (1 - right)))
 
 
 class OneRun(Guesses, name="one-run"):
-    """The number of right guesses about the canaries of one run, against what ε allows.
+    """Right guesses about the canaries of one run, against what the claim allows.
 
     Each of m canaries was in the data with probability ½. The canaries with the highest scores are
-    guessed to be in, those with the lowest scores to be out. If the algorithm is (ε, δ)-DP for the
-    presence of one canary, the number of right guesses among r is at most about Bin(r, q),
-    q = e^ε/(1 + e^ε), and slightly more for δ > 0 [Steinke2023, theorem 5.2]. Several numbers of
-    guesses share the error.
+    guessed to be in, those with the lowest scores to be out. For a number of guesses that weigh the
+    same, the largest probability of v right guesses over all mechanisms that satisfy the claim is
+    known exactly [Steinke2023, Mahloujifar2024 bound it]: in closed form for (ε, δ), by the dual of
+    a linear programme for a curve. By default most of the error goes to guesses whose weights fall
+    with their rank.
 
     The bound holds for the whole algorithm: including the canaries, training and release. It is
     about the presence of one canary, so it suits claims about adding or removing a record. It
@@ -393,82 +534,67 @@ class OneRun(Guesses, name="one-run"):
     refused. The number of canaries limits the largest ε that can be shown.
     """
 
-    reference: ClassVar[str] = "[Steinke2023, theorem 5.2] (arXiv:2305.08846)"
+    reference: ClassVar[str] = "[Steinke2023] (arXiv:2305.08846), as an exact test"
     theorem: ClassVar[str] = "one-run"
+    ladder: ClassVar[bool] = False
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        if one_run.one_run_p_value(*one.result, least, delta) > error:
+        if _p_value(one, least, delta) > error:
             return least
-        return one_run.one_run_epsilon(*one.result, delta, error)
+        return crossing(lambda epsilon: _p_value(one, epsilon, delta) - error)
 
-    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        return min(_level(one, claim, delta, slack) for delta in _deltas(claim, query))
+    def level(
+        self,
+        one: Guessed,
+        claim: Claim,
+        most: float,
+        query: Query,
+        slack: float,
+        prices: dict[Guessed, Prices],
+    ) -> float:
+        least = min(_p_at(one, claim, delta, slack) for delta in _deltas(claim, query))
+        if isinstance(claim, ApproxDP):
+            return least  # the curve is one line
+
+        def raised(epsilon: float) -> float:
+            return min(1.0, claim.delta_at(epsilon) + slack * (1 + math.exp(min(epsilon, 700.0))))
+
+        if least > HOPELESS:
+            return least
+        if one not in prices:
+            find = rank_prices if one.ranks else curve_prices
+            prices[one] = tuple(find(*one.tested, claim.delta_at))
+        test = priced_rank_p_value if one.ranks else priced_p_value
+        return min(least, test(*one.tested, prices[one], raised))
 
     def contrast(
         self, each: list[Guessed], telling: Guessed, claim: Claim, query: Query, bound: float
     ) -> Contrast | None:
-        delta = min(_deltas(claim, query), key=lambda delta: _level(telling, claim, delta, 0.0))
+        delta = min(_deltas(claim, query), key=lambda delta: _p_at(telling, claim, delta, 0.0))
         if delta != query.delta:
             bound, _ = self.largest(each, delta, 1 - query.confidence)
         return Contrast(delta, bound, claim.epsilon_at(delta))
 
 
-def _deltas(claim: Claim, query: Query) -> tuple[float, ...]:
-    """Return the points of the claimed curve at which it is tested.
-
-    The theorem holds at each for every number of right guesses, so the smallest of their p-values
-    costs nothing more.
-    """
-    return tuple(dict.fromkeys((query.delta, *claim.telling_deltas)))
+def _p_value(one: Guessed, epsilon: float, delta: float) -> float:
+    """Return the p-value of (ε, δ)-DP."""
+    test = rank_p_value if one.ranks else guess_p_value
+    return test(*one.tested, epsilon, delta)
 
 
-def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
+def _p_at(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
+    """Return the p-value of the line of a claimed curve at a δ."""
     epsilon = claim.epsilon_at(delta)
     raised = delta + slack * (1 + math.exp(min(epsilon, 700.0)))
     if epsilon == math.inf or raised >= 1:
         return 1.0
-    return one_run.one_run_p_value(*one.result, epsilon, raised)
+    return _p_value(one, epsilon, raised)
 
 
-DIGITS = 2.0**-52
-"""Spacing of float64 near 1. It is added to 1 − x: curves are lower there, so they refute less."""
+def _deltas(claim: Claim, query: Query) -> tuple[float, ...]:
+    """Return the points of the claimed curve at which it is tested.
 
-
-class OneRunFDP(Guesses, name="one-run-fdp"):
-    """The number of right guesses about the canaries of one run, against a trade-off curve.
-
-    As `one-run`, but the claim is tested as a whole curve [Mahloujifar2024]: a recursion over the
-    number of right guesses applies the curve to the exchange of one canary. The bound on ε comes
-    from the curves of (ε, δ)-DP and holds for every mechanism. A note gives μ and its ε(δ), which
-    hold only for Gaussian mechanisms, and trained models need not be Gaussian. The test of a claim
-    of μ-GDP does not assume it.
+    The test holds at each for every number of right guesses, so the smallest of their p-values
+    costs nothing more.
     """
-
-    reference: ClassVar[str] = "[Mahloujifar2024] (arXiv:2410.22235)"
-    theorem: ClassVar[str] = "one-run-fdp"
-
-    def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        curve = one_run.approximate_blow_up(least, delta)
-        if not one_run.one_run_rejects(*one.result, curve, error):
-            return least
-        return one_run.one_run_fdp_epsilon(*one.result, delta, error)
-
-    def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        blow_up = _blow_up(claim, slack)
-        if not one_run.one_run_rejects(*one.result, blow_up, most):
-            return most
-        return one_run.one_run_fdp_p_value(*one.result, blow_up)
-
-    def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        mu = one_run.one_run_gaussian_mu(*best.result, error * best.share)
-        text = f"assuming Gaussian noise, μ is at least {mu:.4g}"
-        if query.delta:
-            text += f", ε at least {float(gaussian_epsilon(query.delta, mu)):.4g}"
-        return (text,)
-
-
-def _blow_up(claim: Claim, slack: float) -> Callable[[float], float]:
-    """Return the map x ↦ f(1 − x) of a claimed curve, both error rates raised by the slack."""
-    return lambda x: max(
-        0.0, float(claim.tradeoff(np.array([min(1.0, 1 - x + DIGITS + slack)]))[0]) - slack
-    )
+    return tuple(dict.fromkeys((query.delta, *claim.telling_deltas)))

@@ -127,7 +127,7 @@ def audit_run(
         claim: None for a bound alone.
         delta: of the bound.
         confidence: of the bound and the verdict.
-        estimators: from the one-run family; None means one-run-fdp, or the estimator that assumes
+        estimators: from the one-run family; None means one-run, or the estimator that assumes
             what `assume` names.
         parameters: of the estimators.
         warnings: about the training; a `Doubt` makes "consistent" inconclusive.
@@ -139,7 +139,7 @@ def audit_run(
         step_bets: bets on the stated noise of each step, `StepBets.described()`.
     """
     if assume is None and estimators is None:
-        estimators = ("one-run-fdp",)
+        estimators = ("one-run",)
     answer = score_one_run(
         scores,
         members,

@@ -14,6 +14,7 @@ from dpframe.commands.score import Candidate, ScoreRecord
 from dpframe.common.types import HostArray
 from dpframe.draw.streams import PILOT, Stream, host_generator
 from dpframe.errors import DpframeError
+from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
 from dpframe.results.build import basis_of, estimate_record
@@ -32,6 +33,7 @@ from dpframe.scores.sides import (
 from dpframe.stats.gaussian import gaussian_epsilon
 
 IMPOSSIBLE = 1e-6  # probability of refusing fair coins
+OWN = ("dpframe", registry.LOCAL)  # whose estimators are asked by default
 
 
 def takes_canaries(estimator: Estimator) -> bool:
@@ -174,8 +176,8 @@ def score_one_run(
         delta: δ at which ε is bounded, one or several; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
         claim: what is claimed for the presence of one record, for p-values and verdicts.
-        estimators: their names, or estimators; default: every one that takes canaries and certifies
-            a bound.
+        estimators: their names, or estimators; default: `one-run` and those of `plugins`, so that
+            no installed plugin takes a share of the error.
         parameters: values by name, for each estimator given by name that has such a parameter.
         seed: for estimators that draw random numbers, and for the choice of scores set aside.
         plugins: plugin classes in addition to the installed plugins.
@@ -207,7 +209,7 @@ def score_one_run(
     aside = stated.set_aside(m, host_generator(Stream(seed, "direction", 0, PILOT)))
     canaries = columns.CanaryScores(whole.scores[..., ~aside], whole.members[..., ~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
-    asked = _suitable(asked, estimators is None, assume)
+    asked = _suitable(asked, estimators is None, every, assume)
     certify = [
         one
         for one in asked
@@ -285,13 +287,19 @@ def score_one_run(
     )
 
 
-def _suitable(asked: list[Candidate], by_default: bool, assume: str | None) -> list[Candidate]:
-    """Leave out estimators that take no canaries, or need an assumption that was not made."""
+def _suitable(
+    asked: list[Candidate], by_default: bool, every: bool, assume: str | None
+) -> list[Candidate]:
+    """Leave out estimators that take no canaries, or need an assumption that was not made.
+
+    By default also leave out those of installed plugins, unless `every` one is asked.
+    """
     if assume not in (None, INDEPENDENT):
         raise DpframeError(f"assume: {assume!r} is not {INDEPENDENT!r}")
     if by_default:
         taken = [one for one in asked if takes_canaries(one.estimator)]
-        return [one for one in taken if one.estimator.assumes == (assume or "")]
+        own = [one for one in taken if every or one.entry.distribution in OWN]
+        return [one for one in own if one.estimator.assumes == (assume or "")]
     if assume is not None and not any(one.estimator.assumes == assume for one in asked):
         raise DpframeError(f"assume: none of the named estimators assumes {assume!r}")
     return asked

@@ -66,17 +66,18 @@ class Evidence(NamedTuple):
     "unconditional" (the same): tested together by `dpframe.stats.exact_test`;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
     `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
-    each histogram at a/2; "one-run" and "one-run-fdp" (m, r, v, s): canaries, guesses, right
-    guesses; "betting" (against, way, round, k, k′, g, h): draws from D and D′ in bins with the
-    weights g and h, in one of two ways to bet against the bound (0), the claim (1), or it with
-    resolution (2).
+    each histogram at a/2; "one-run" (m, r, v, h, s): canaries, guesses, right guesses, or the sum
+    of their weights if they have ranks from 1 to h > 0; "betting" (against, way, round, k, k′, g,
+    h): draws from D and D′ in bins with the weights g and h, in one of two ways to bet against the
+    bound (0), the claim (1), or it with resolution (2).
     """
 
     theorem: str
     terms: tuple[tuple[float, ...], ...]
     design: tuple[tuple[float, ...], ...] = ()
     """All events that share the error of "joint", fixed before the draws: (r, n, n′, w, s), with
-    the rank r beyond which an event begins (k is then r − 1), or 0 for a fixed threshold."""
+    the rank r beyond which an event begins (k is then r − 1), or 0 for a fixed threshold. The
+    prices of "one-run": the place of a term, ε and λ (`dpframe.stats.guesses.priced_p_value`)."""
 
 
 class Estimate(NamedTuple):

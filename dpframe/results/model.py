@@ -182,7 +182,7 @@ class EvidenceRecord(RecordPart):
     """The numbers from which a theorem gives bound and p-value, for `dpframe certify`."""
 
     theorem: str
-    """`clopper-pearson`, `unconditional`, `joint`, `total-variation`, `one-run`, `one-run-fdp` or
+    """`clopper-pearson`, `unconditional`, `joint`, `total-variation`, `one-run` or
     `betting`"""
     terms: list[list[Count | Number]]
     """its numbers: counts, weights and shares of the error, as described in `dpframe.Evidence`"""

@@ -10,7 +10,7 @@ a canary depends on no coin but its own.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,15 +95,3 @@ def score_steps(
         variances = np.maximum(np.maximum(spreads, noise), LEAST_DEVIATION)[:, None] ** 2
         ratios = (2 * projections[:, :number] - 1) / (2 * variances) + odds
         return np.asarray(np.logaddexp(0, ratios).sum(axis=0)), spreads
-
-
-def gradient_guesses(number: int) -> dict[str, Any]:
-    """Return parameters of one-run-fdp for m gradient canaries, fixed before any coin is seen.
-
-    Likelihood ratios of gradients identify members and non-members equally well, so only "both" is
-    tried. For Gaussian and sampled Gaussian steps with ε from 2 to 8, the best number of guesses
-    was near 3√m for m from 100 to 3,000. For a run without noise, m guesses give the largest bound.
-    The two choices share the error.
-    """
-    clearest = min(number, max(8, round(3 * math.sqrt(number))))
-    return {"guesses": tuple(sorted({number, clearest})), "side": "both"}

@@ -15,10 +15,11 @@ joint (k, n, t, n', w, s): z, z' < C and w z + sqrt(1 - w^2) z' < D; Pr[N > C] =
   8as/10, Pr[N > z] = Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t] (Liptak 1958).
   The design fixes (r, n, n', w, s): k = r - 1 beyond the rank r; with r = 0 the event is fixed.
 total-variation (k, n, t, n', b): rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
-one-run (m, r, v, s): B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
-  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke et al. 2023, theorem 5.2), at all DELTA of a curve.
-one-run-fdp (m, r, v, s): (x, y) = (v, r - v) as/m; for i = v - 1 to 0, y grows to f(1 - x) and x
-  by i/(r - i) times as much; x + y > r/m rejects f (Mahloujifar et al. 2024).
+one-run (m, r, v, h, s), h = 0: with X from Bin(r, e^eps/(1 + e^eps)) the least concave function
+  above the points (Pr[X = j] j/r, Pr[X >= v])/Pr[X >= j], j = 0 to v, at delta m/r, is <= as.
+  h > 0: guesses have ranks 1 to h, of which floor((h + 1)^(1 - (l - 1/2)/16)) have a weight >= l,
+  and v is the sum of weights. Curves are tested at all DELTA, and with prices (term, eps, price),
+  which are in the design (dpframe, docs/explanation/one-run.md).
 betting (b, w, t, k, k', g, h, s): in round t, k draws from D and k' from D' had weights g, h
   against the bound (b = 0), the claim (1) or it with rates raised (2). Wealth, the sum over w of
   s prod g^k h^k', has mean <= 1 if E g + E h <= 2 there; 1/a rejects (Ville 1939).
@@ -33,7 +34,7 @@ from collections import Counter
 from contextlib import suppress
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
 from functools import lru_cache, reduce
-from itertools import groupby, pairwise, product
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -48,7 +49,7 @@ VERDICTS = ("violated", "consistent", "inconclusive")
 DEFAULTS = {"confidence": 0.95, "multiplicity": "holm", "seed": 0, "repeats": 1}  # of a spec
 MOST_BYTES = 10**9
 DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}  # fields, whole ones, fixed
-DESIGN |= dict.fromkeys(("one-run", "one-run-fdp"), (4, 3, (0, 1, 3)))
+DESIGN["one-run"] = 5, 4, (0, 1, 3, 4)
 DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
 
 
@@ -167,7 +168,9 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
         own = {*map(type, whole)} == {int} and {*map(type, rest)} <= {int, Decimal}
         own = own and min(whole) >= 0 < min(rest) and max(whole) <= 10**12
         order = j <= k and t <= n and sorted((k, n)) == trials
-        order = t <= k <= j <= 10**6 and not math.gcd(j, k) % sum(trials) if guesses else order
+        if guesses:
+            order = k <= j <= 10**6 and not math.gcd(j, k) % sum(trials)
+            order = order and t <= k * (16 if n else 1) and (n == 0 or k % n == 0)
         must(own and (order or bets) and len(term) == size, f"{one['id']}: odd terms")
     if theorem == "joint":
         of_ranks(evidence["design"], evidence["terms"])
@@ -178,7 +181,10 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     whole = theorem in ("joint", "betting") or (run == other and spent >= 1 - CLOSE)
     must(whole and theorem == evidence["theorem"] and spent <= 1 + CLOSE, "its design is another")
     if bets or guesses:
-        return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
+        refuted = (
+            by_bets(one, terms, a, claim, side) if bets else by_guesses(one, found, a, claim, side)
+        )
+        return refuted == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
     return any(below) == (side > 0)
 
@@ -195,30 +201,133 @@ def of_ranks(design: Any, terms: Any) -> None:
         left[known[0]] -= 1
 
 
-def by_guesses(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
-    """Return True if a number of correct guesses in one run rejects a claim at a loss."""
-    (curve, raised), found = claim, False
-    exact, fdp = CURVES[curve[0]] is DP, one["estimate"]["evidence"]["theorem"] == "one-run-fdp"
+def by_guesses(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
+    """Return True if right guesses in one run reject a claim at a loss."""
+    (curve, raised), terms = claim, found["terms"]
+    exact = CURVES[curve[0]] is DP
     lines, at = [curve[1:]] * exact, float(one["estimate"]["delta"])
-    for d in DELTA * (not exact) + [at] * (at > curve[2] * exact and not fdp):  # bit by bit
+    for d in DELTA * (not exact) + [at] * (at > curve[2] * exact):  # bit by bit
         x = reduce(lambda x, n: x + (delta_at(curve, x + 0.5**n) > d) * 0.5**n, range(-5, 51), 0.0)
         lines.append((x, max(d, delta_at(curve, x))))
-    for (m, r, v, share), (epsilon, rare) in product(terms, lines):
-        own, e = min(a * share, ONE) * (1 - side * CLOSE / 1000), Decimal(epsilon).exp()
-        delta, q = Decimal(rare) + raised * (1 + e), e / (1 + e)
-        if fdp:
-            x, y = own * v / m, own * (r - v) / m
-            for i in range(v - 1, -1, -1):
-                new = max(y, (x - delta) / e, 1 - delta - e * (1 - x))
-                x, y = x + (new - y) * i / (r - i), new
-            found |= (x + y) * m > r
-        elif v and delta < 1:
-            p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
-            for i in range(1, v + 1) if delta and p <= own else ():
-                each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
-                largest = max(largest, (more := more + each) / i)
-            found |= p + 2 * m * delta * largest <= own
-    return found
+
+    def rare(loss: float) -> float:
+        return min(1.0, delta_at(curve, loss) + float(raised) * (1 + math.exp(loss)))
+
+    refuted = False
+    for place, (m, r, v, h, share) in enumerate(terms):
+        own = min(a * share, ONE) * (1 - side * CLOSE / 1000)
+        for epsilon, delta in lines:
+            low = Decimal(delta) + raised * (1 + Decimal(epsilon).exp())
+            if v and low < 1:
+                law = rank_p if h else guess_p
+                refuted |= law(m, r, v, h, float(epsilon), float(low)) <= own
+        rows = [] if exact else found.get("design") or []
+        prices = sorted((float(e), float(each)) for at, e, each in rows if at == place)
+        must(all(e >= 0 < each for e, each in prices), "its prices are impossible")
+        if prices and v:
+            refuted |= priced(m, r, v, h, prices, rare) <= own
+    return refuted
+
+
+def log_binomial(n: int, epsilon: float) -> list[float]:
+    """Return ln Pr[Bin(n, e^eps/(1 + e^eps)) = w], w = 0 to n."""
+    none, all_ways = math.log1p(math.exp(-epsilon)), math.lgamma(n + 1)
+    ways = (all_ways - math.lgamma(w + 1) - math.lgamma(n - w + 1) for w in range(n + 1))
+    return [each - w * none - (n - w) * (epsilon + none) for w, each in enumerate(ways)]
+
+
+def guess_p(m: int, r: int, v: int, _: int, epsilon: float, delta: float) -> float:
+    """Return the largest probability of v of r right guesses."""
+    if not delta:
+        e = Decimal(epsilon).exp()
+        return float(tail(r, v, e / (1 + e))[1])
+    mass, tails, log = log_binomial(r, epsilon), [0.0] * (r + 1), -math.inf
+    for j in range(r, -1, -1):
+        high, low = max(log, mass[j]), min(log, mass[j])
+        tails[j] = log = high + math.log1p(math.exp(low - high))
+    points = [
+        (math.exp(mass[j] - tails[j]) * j / r, math.exp(tails[v] - tails[j])) for j in range(v + 1)
+    ]
+    at = delta * m / r
+    left = max(n for n, point in enumerate(points) if point[0] <= at)
+    if left == v:
+        return 1.0
+    right = left + 1
+    for _ in range(v + 1):
+        (x, y), (x_right, y_right) = points[left], points[right]
+        slope = (y_right - y) / (x_right - x)
+        heights = [y - slope * x for x, y in points]
+        best = max(range(v + 1), key=heights.__getitem__)
+        if heights[best] <= heights[left] + MARGIN * slope * x_right:
+            break
+        left, right = (best, right) if points[best][0] <= at else (left, best)
+    return min(1.0, max(heights) + slope * at)
+
+
+def weights(r: int, h: int) -> list[int]:
+    """Return the positive weights of r guesses with ranks 1 to h, ascending."""
+    cuts = [min(h, math.floor((h + 1.0) ** (1 - (n + 0.5) / 16))) for n in range(16)]
+    each = [sum(rank <= cut for cut in cuts) for rank in range(1, cuts[0] + 1)]
+    return sorted(each * (r // h))
+
+
+def rank_p(m: int, r: int, v: int, h: int, epsilon: float, delta: float) -> float:
+    """Return a bound of the probability of a sum of weights of right guesses."""
+    law, q = [1.0], 1 / (1 + math.exp(-epsilon))
+    for weight, number in sorted(Counter(weights(r, h)).items()):
+        part, whole = [*map(math.exp, log_binomial(number, epsilon))], law
+        law = [0.0] * (len(whole) + weight * number)
+        for n, chance_of in enumerate(part):
+            for at, each in enumerate(whole, weight * n):
+                law[at] += each * chance_of
+    if v >= len(law):
+        return 0.0
+    tails, total = [0.0] * (len(law) + 1), 0.0
+    for at in range(len(law) - 1, -1, -1):
+        total += law[at]
+        tails[at] = total
+    if not delta:
+        return min(1.0, tails[v] * (1 + 100 * MARGIN))
+    best, reached = 1.0, 0.0
+    for i in range(1, v + 1):
+        reached += tails[v - i + 1]
+        best = min(best, reached / i + min(1.0, 16 / i) * delta * m * (1 - q))
+    return min(1.0, best * (1 + 100 * MARGIN))
+
+
+def priced(m: int, r: int, v: int, h: int, prices: Any, rare: Any) -> float:
+    """Return the probability of v that prices of the lines of a curve prove."""
+    losses, costs = zip(*prices, strict=True)
+    paid = math.fsum(each * rare(loss) for loss, each in prices) * m
+    if h:
+        q = [1 / (1 + math.exp(-loss)) for loss in losses] + [1.0]
+        ends = [*accumulate(each * (1 + math.exp(loss)) for loss, each in prices)]
+        steps = [(more - less, end) for less, more, end in zip(q, q[1:], ends, strict=False)]
+        values = [0.0] * v + [1.0]
+        for c in weights(r, h):
+            gains = [values[min(s + c, v)] - values[s] for s in range(v + 1)]
+            values = [
+                value + q[0] * gain + sum(p * (gain - end) for p, end in steps if gain > end)
+                for value, gain in zip(values, gains, strict=True)
+            ]
+        return min(1.0, values[0] + paid + MARGIN)
+    slopes, ends, low, high = [*map(math.exp, losses)], [*accumulate(costs)], math.log(1e-14), 0.0
+    for _ in range(30):
+        middle, s = (low + high) / 2, 0.0
+        nu, w = math.exp(middle), r
+        while s <= ends[-1]:
+            value = before = 0.0
+            for slope, end in zip(slopes, ends, strict=True):
+                if s <= before:
+                    break
+                value += slope * (min(s, end) - before)
+                before = end
+            if not w:
+                break
+            s = max(0.0, (r / w) * ((w >= v) - nu) + (r / w - 1) * value)
+            w -= 1
+        low, high = (low, middle) if w == 0 and s <= ends[-1] and value <= nu else (middle, high)
+    return min(1.0, math.exp(high) + paid / r + MARGIN)
 
 
 def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
@@ -250,8 +359,7 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
 
 def claim_of(claim: Any, theorem: str) -> Any:
     """Return the kind and two parameters of a claimed curve, or None."""
-    kinds = ("pure-dp", "approx-dp") if theorem == "one-run-fdp" else CURVES
-    if (kind := claim["kind"]) not in kinds or kind == "bound":
+    if (kind := claim["kind"]) not in CURVES or kind == "bound":
         return None
     p, q, *_ = *(float(claim["parameters"][name] * ONE) for name in CURVES[kind]), 1.0
     must(p >= 0 <= q <= (kind != "pure-dp") and (kind, q) != ("approx-dp", 1), "impossible claim")

@@ -75,7 +75,7 @@ def test_scores_with_ids_and_coins_are_judged_again_at_another_delta() -> None:
         audit.scores["score"],
         audit.scores["included"],
         delta=[1e-5, 1e-7],
-        estimators=["one-run-fdp"],
+        estimators=["one-run"],
         lower_is_member=False,
     )
     old, new = (bound["epsilon_lower"] for bound in again["rows"][0]["bounds"])

@@ -435,7 +435,7 @@ def test_numbers_that_make_no_sense_are_refused(options: Any) -> None:
             ("betting", ApproxDP(0.5, 0.05), 0.05, "float32", 1.0),
             ("betting", GaussianDP(0.5), 1e-3, "bool", 3.0),
             ("one-run", PureDP(0.5), 0.0, "float32", 1.0),
-            ("one-run-fdp", GaussianDP(0.5), 1e-3, "float32", 6.0),
+            ("one-run", GaussianDP(0.5), 1e-3, "float32", 6.0),
         ],
         (0, 3),
     ),

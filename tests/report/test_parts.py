@@ -30,7 +30,7 @@ def terminal(parts: list[Part]) -> str:
 
 
 def page(parts: list[Part]) -> str:
-    return page_of("Title", parts, ("", "no matplotlib"), "1.0")
+    return page_of("Title", parts, [("", "no matplotlib")], "1.0")
 
 
 @pytest.mark.parametrize("layout", [terminal, document_of, page])

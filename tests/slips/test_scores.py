@@ -424,7 +424,7 @@ def test_a_claim_that_is_a_number_is_named() -> None:
 # Estimators and options.
 
 
-@pytest.mark.parametrize("name", ["precision", "one-run", "one-run-fdp"])
+@pytest.mark.parametrize("name", ["precision", "one-run"])
 def test_an_estimator_that_does_not_take_scores_says_so(name: str) -> None:
     write("t.csv", score=OTHER, in_train=IN)
     refused("t.csv", "--estimator", name, says=(f"estimator {name!r}: takes", "order-statistics"))
@@ -545,7 +545,7 @@ def test_scores_of_models_and_points() -> None:
     rng = np.random.default_rng(5)
     members = rng.random((40, 50)) < 0.5
     np.savez("shadow.npz", scores=rng.normal(size=(40, 50)) + 2 * members, members=members)
-    options = ["shadow.npz", "--estimator=one-run-fdp", "--claim=epsilon=1", "--json"]
+    options = ["shadow.npz", "--estimator=one-run", "--claim=epsilon=1", "--json"]
     answers = [invoke("score", *options), invoke("score", "--one-run", *options)]
     assert {answer.exit_code for answer in answers} == {1}, answers[0].output
     one, other = ({**json.loads(answer.stdout)["rows"][0], "seconds": 0} for answer in answers)

@@ -1,12 +1,10 @@
 """Directions do not overlap, and scores are the likelihood ratios of sampled Gaussian steps."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpframe.stats.gradient_canaries import draw_directions, gradient_guesses, score_steps
+from dpframe.stats.gradient_canaries import draw_directions, score_steps
 
 
 @pytest.mark.parametrize("sizes", [[4000], [5, 900, 300], [60, 60]])
@@ -58,9 +56,3 @@ def test_a_training_that_diverged_has_no_scores(value: float) -> None:
     released = np.full((4, 2 + 50), value)
     scores, _ = score_steps(released, 2, np.ones(4), np.full(4, 0.1))
     assert np.isnan(scores).all()
-
-
-def test_guesses_are_all_canaries_and_the_clearest() -> None:
-    assert gradient_guesses(1_000) == {"guesses": (95, 1_000), "side": "both"}
-    assert gradient_guesses(4)["guesses"] == (4,)
-    assert gradient_guesses(100)["guesses"] == (round(3 * math.sqrt(100)), 100)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
     """Return the estimators: of one event, of all cuts, of divergences, and of canaries."""
-    from dpframe_baselines import canaries, divergences, events
+    from dpframe_baselines import canaries, divergences, events, one_run
 
     return [
         events.DPSniper,
@@ -28,6 +28,8 @@ def dpframe_estimators() -> list[type[Estimator]]:
         divergences.AuditoriumMMD,
         canaries.OneRunFDPGaussian,
         canaries.OneRunXiang,
+        one_run.OneRunSteinke,
+        one_run.OneRunFDP,
     ]
 
 

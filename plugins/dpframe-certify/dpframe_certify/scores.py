@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpframe.plugins import NOTHING_TESTED, DpframeError
+from dpframe.plugins import NOTHING_TESTED, DpframeError, Guessed
 
-ONE_RUN = ("one-run", "one-run-fdp")  # theorems about guesses in one run
+ONE_RUN = "one-run"  # the theorem about guesses in one run
 TWO_SIDES = ("clopper-pearson", "joint", "total-variation")  # about (k, n, k′, n′, …)
 
 
@@ -71,8 +71,8 @@ def _cells(
     for row in rows:
         label, evidence = row["estimator"]["label"], row["estimate"]["evidence"]
         trials, basis, extreme = _trials(answer, evidence), None, None
-        if evidence and evidence["theorem"] in ONE_RUN:  # every guess could be right
-            extreme = {**evidence, "terms": [[m, r, r, s] for m, r, _, s in evidence["terms"]]}
+        if evidence and evidence["theorem"] == ONE_RUN:  # every guess could be right
+            extreme = {**evidence, "terms": [_all_right(*term) for term in evidence["terms"]]}
         if claim:
             basis = {
                 **{"confidence": answer["audit"]["confidence"], "look": 1, "resolution": 0.0},
@@ -86,6 +86,11 @@ def _cells(
             "verdict": row["verdict"] if claim else None,
         }
         labels[label] += 1
+
+
+def _all_right(m: int, r: int, _: int, *rest: Any) -> list[Any]:
+    """Return the term if every guess were right."""
+    return [m, r, sum(Guessed(m, r, 0, *rest).cuts), *rest]
 
 
 def _trials(answer: Mapping[str, Any], evidence: Mapping[str, Any] | None) -> tuple[int, ...]:

@@ -32,9 +32,7 @@ def certificates() -> dict[str, dict[str, Any]]:
             "attack": [{"use": "canaries"}],
         },
         "curves of one run": {
-            **spec(
-                {"use": "one-run-fdp", "params": {"guesses": [50, 200], "side": "both"}}, trials=2
-            ),
+            **spec({"use": "one-run", "params": {"guesses": [50, 200], "side": "both"}}, trials=2),
             "mechanism": [
                 {"use": "coins"},
                 {"use": "coins", "label": "told", "params": {"epsilon": 1.5, "is_approx": True}},

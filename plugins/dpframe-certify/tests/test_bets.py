@@ -60,7 +60,7 @@ def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
     one["basis"]["extreme"]["terms"] = few
     assert code_of_bets(tmp_path, one) == 1
     assert code_of_bets(tmp_path, {**one, "verdict": "inconclusive"}) == 0
-    one["basis"]["extreme"] = {"theorem": "one-run", "terms": [[1000, 1000, 1000, 1.0]]}
+    one["basis"]["extreme"] = {"theorem": "one-run", "terms": [[1000, 1000, 1000, 0, 1.0]]}
     assert code_of_bets(tmp_path, one) == 1
 
 
@@ -68,11 +68,10 @@ def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
     ("theorem", "trials", "terms", "most", "more"),
     [
         ("total-variation", 100, [50, 100, 50, 100, 200], [0, 100, 100, 100, 200], (4, 1)),
-        ("one-run", 1, [1000, 4, 2, 1.0], [1000, 4, 4, 1.0], (1, 100)),
-        ("one-run", 1, [1000, 4, 2, 0.5], [1000, 4, 4, 0.5], (3, 1.0)),
-        ("one-run-fdp", 1, [1000, 8, 4, 1.0], [1000, 8, 8, 1.0], (1, 100)),
-        ("one-run-fdp", 1, [1000, 8, 4, 0.5], [1000, 8, 8, 0.5], (3, 1.0)),
-        ("one-run-fdp", 1, [1000, 8, 4, 1.0], [1000, 8, 8, 1.0], (0, 8)),
+        ("one-run", 1, [1000, 4, 2, 0, 1.0], [1000, 4, 4, 0, 1.0], (1, 100)),
+        ("one-run", 1, [1000, 4, 2, 0, 0.5], [1000, 4, 4, 0, 0.5], (4, 1.0)),
+        ("one-run", 1, [1000, 8, 4, 0, 1.0], [1000, 8, 8, 0, 1.0], (0, 8)),
+        ("one-run", 1, [1000, 4, 2, 2, 1.0], [1000, 4, 44, 2, 1.0], (3, 4)),
         ("clopper-pearson", 12, [6, 12, 6, 12, 0.5], [0, 12, 0, 12, 0.5], (4, 1.0)),
         ("clopper-pearson", 13, [6, 13, 7, 13, 0.5], [0, 13, 0, 13, 0.5], (4, 1.0)),
         ("joint", 8, [4, 8, 4, 8, 0.7, 0.5], [0, 8, 8, 8, 0.7, 0.5], (5, 1.0)),

@@ -14,7 +14,6 @@ import pytest
 from certify_support.certificates import (
     CLOSE,
     ERRORS,
-    blow_up,
     checked,
     code,
     first,
@@ -23,15 +22,10 @@ from certify_support.certificates import (
 )
 
 from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
-from dpframe.plugins import Query, clopper_pearson_upper, estimate_from_boxes as estimated
+from dpframe.builtin.one_run import OneRun
+from dpframe.plugins import Guessed, Query, clopper_pearson_upper, estimate_from_boxes as estimated
 from dpframe.stats.histograms import one_sided_radius
 from dpframe.stats.joint import bonferroni, holm, joint_staircases
-from dpframe.stats.one_run import (
-    one_run_epsilon,
-    one_run_fdp_epsilon,
-    one_run_fdp_p_value,
-    one_run_p_value,
-)
 from dpframe.stats.output_bets import largest_sum
 
 Place = tuple[str | int, ...]
@@ -75,19 +69,12 @@ def answer(
     if theorem == "betting":
         return bet(terms, one, claim, error, slack)
     if theorem == "one-run":
-        bound = max(one_run_epsilon(m, r, v, delta, error * s) for m, r, v, s in terms)
-        losses = {claim.epsilon_at(each) for each in (delta, *claim.telling_deltas)} - {math.inf}
-        every = [(loss, claim.delta_at(loss), 1 + math.exp(loss)) for loss in losses]
+        law, query = OneRun(), Query((0, 1), delta, 1 - error, claim, slack)
+        each = [Guessed(*term) for term in terms]
+        bound = max(law.lower(term, delta, error * term.share, 0.0) for term in each)
+        prices: dict[Any, Any] = {}
         both = [
-            min(one_run_p_value(m, r, v, loss, d + raised * e) / s
-                for m, r, v, s in terms for loss, d, e in every if d + raised * e < 1)
-            for raised in (0.0, slack)
-        ]  # fmt: skip
-        return bound, both[0], both[1]
-    if theorem == "one-run-fdp":
-        bound = max(one_run_fdp_epsilon(m, r, v, delta, error * s) for m, r, v, s in terms)
-        both = [
-            min(one_run_fdp_p_value(m, r, v, blow_up(claim, raised)) / s for m, r, v, s in terms)
+            min(law.level(t, claim, 1.0, query, raised, prices) / t.share for t in each)
             for raised in (0.0, slack)
         ]
         return bound, both[0], max(both)
@@ -278,13 +265,14 @@ ONE_RUN_FORGED: dict[str, Any] = {
     "more guesses than canaries": lambda c: both(c)[0][0].__setitem__(1, 10**4),
     # More canaries matter by the number of them times δ.
     "other canaries": lambda c: [one.__setitem__(0, 10**8) for one in (*both(c)[0], *both(c)[1])],
-    "a larger share": lambda c: [each[0].__setitem__(3, 1.0) for each in both(c)],
-    "a share that is no number": lambda c: both(c)[0][0].__setitem__(3, math.nan),
+    "a larger share": lambda c: [each[0].__setitem__(4, 1.0) for each in both(c)],
+    "a share that is no number": lambda c: both(c)[0][0].__setitem__(4, math.nan),
+    "ranks": lambda c: [each[0].__setitem__(3, 25) for each in both(c)],
     "a rule twice": lambda c: [each.append(each[0]) for each in both(c)],
     "a truth value for a count": lambda c: both(c)[0][0].__setitem__(2, True),
     "a nested list": lambda c: both(c)[0].__setitem__(0, [both(c)[0][0]]),
     "another theorem": lambda c: [
-        each.update(theorem="one-run")
+        each.update(theorem="total-variation")
         for each in (first(c)["estimate"]["evidence"], first(c)["basis"]["extreme"])
     ],
     "a larger bound": lambda c: first(c)["estimate"].update(
@@ -326,7 +314,7 @@ def test_stated_losses_decide_nothing(certificates: dict[str, Any], stated: list
     """A curve is tested at losses that the checker computes, whatever the certificate states."""
     whole = certificates["one-run"]
     (curve,) = [one for one in whole["conclusions"] if one["claim"]["kind"] == "gaussian-dp"]
-    for mu, verdict, other in ((0.85, "consistent", "violated"), (0.6, "violated", "consistent")):
+    for mu, verdict, other in ((1.2, "consistent", "violated"), (0.6, "violated", "consistent")):
         one = copy.deepcopy(curve)
         one["claim"].update(parameters={"mu": mu}, losses=stated)
         contents = {**whole, "audit": {**whole["audit"], "m": 1}, "conclusions": [one]}

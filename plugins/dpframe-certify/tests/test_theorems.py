@@ -9,14 +9,12 @@ from typing import Any
 import certcheck
 import numpy as np
 import pytest
-from certify_support.certificates import blow_up
 from scipy import special
 
 from dpframe import ApproxDP, GaussianDP, SubsampledGaussianDP
 from dpframe.builtin.one_run import Guessed, OneRun
 from dpframe.plugins import Query
 from dpframe.stats.joint import joint_staircases
-from dpframe.stats.one_run import one_run_fdp_p_value, one_run_rejects
 
 
 @pytest.mark.parametrize(
@@ -81,39 +79,24 @@ def test_curves_are_those_of_the_claims(x: float) -> None:
 
 
 def rejects(
-    counts: tuple[int, int, int],
+    term: tuple[Any, ...],
     level: float,
     claim: Any,
     raised: float,
     side: int,
-    theorem: str = "one-run-fdp",
+    prices: Any = (),
 ) -> bool:
     """True if guesses in one run reject a claim by the checker's arithmetic, rounded to a side."""
     told = {name: Decimal(value) for name, value in claim.parameters().items()}
-    one = {"claim": {"kind": claim.kind, "parameters": told}}
-    one["estimate"] = {"delta": 1e-5, "evidence": {"theorem": theorem}}
-    curve = certcheck.claim_of(one["claim"], theorem), Decimal(raised)
-    terms = [(*counts, Decimal(1))]
-    found: bool = certcheck.by_guesses(one, terms, Decimal(level), curve, side)
+    one = {"claim": {"kind": claim.kind, "parameters": told}, "estimate": {"delta": 1e-5}}
+    evidence = {
+        "theorem": "one-run",
+        "terms": [(*term, Decimal(1))],
+        "design": [(0, Decimal(loss), Decimal(price)) for loss, price in prices],
+    }
+    curve = certcheck.claim_of(one["claim"], "one-run"), Decimal(raised)
+    found: bool = certcheck.by_guesses(one, evidence, Decimal(level), curve, side)
     return found
-
-
-@pytest.mark.parametrize("raised", [0.0, 1e-3])
-@pytest.mark.parametrize("claim", [ApproxDP(1.0, 1e-5), ApproxDP(3.0, 0.01), ApproxDP(0.0, 0.0)])
-@pytest.mark.parametrize(
-    ("m", "r", "v"),
-    [(100, 100, 100), (1000, 100, 98), (1000, 1000, 650), (200, 12, 12), (50, 1, 1), (50, 9, 0)],
-)
-def test_curves_of_one_run_are_refuted_at_the_same_error(
-    m: int, r: int, v: int, claim: Any, raised: float
-) -> None:
-    level = one_run_fdp_p_value(m, r, v, blow_up(claim, raised))  # rounded up by 3e-5
-    for near, is_beyond in ((0.9999, False), (1.0001, True)):
-        if 2e-12 < level * near < 1:  # the smallest p-value is 1e-12
-            assert one_run_rejects(m, r, v, blow_up(claim, raised), level * near) == is_beyond
-            assert [rejects((m, r, v), level * near, claim, raised, s) for s in (1, -1)] == [
-                is_beyond
-            ] * 2
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 40.0])
@@ -123,9 +106,9 @@ def test_a_curve_of_one_run_by_hand(epsilon: float, delta: float) -> None:
     claim = ApproxDP(epsilon, delta)
     right = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
     for side in (1, -1):
-        assert not rejects((1, 1, 1), right * (1 - 1e-7), claim, 0.0, side)
+        assert not rejects((1, 1, 1, 0), right * (1 - 1e-7), claim, 0.0, side)
         if right * (1 + 1e-7) < 1:
-            assert rejects((1, 1, 1), right * (1 + 1e-7), claim, 0.0, side)
+            assert rejects((1, 1, 1, 0), right * (1 + 1e-7), claim, 0.0, side)
 
 
 def test_losses_of_curves_are_those_of_the_claims() -> None:
@@ -150,14 +133,19 @@ def test_losses_of_curves_are_those_of_the_claims() -> None:
         ApproxDP(1.0, 0.01),
     ],
 )
-@pytest.mark.parametrize(("m", "r", "v"), [(100, 100, 80), (1000, 100, 90), (5000, 12, 12)])
+@pytest.mark.parametrize(
+    ("m", "r", "total", "h"),
+    [(100, 100, 80, 0), (1000, 100, 90, 0), (5000, 12, 12, 0), (1000, 220, 700, 110)],
+)
 def test_a_claim_is_tested_by_guesses_at_the_same_losses(
-    m: int, r: int, v: int, claim: Any, raised: float
+    m: int, r: int, total: int, h: int, claim: Any, raised: float
 ) -> None:
     query = Query((0, 1), 1e-5, 0.95, claim, raised)
-    level = OneRun().level(Guessed(m, r, v, 1.0), claim, 1.0, query, raised)
+    prices: dict[Any, Any] = {}
+    term = Guessed(m, r, total, h, 1.0)
+    level = OneRun().level(term, claim, 1.0, query, raised, prices)
     for near, is_beyond in ((0.9999, False), (1.0001, True)):
         if level * near < 1:
             for side in (1, -1):
-                own = level * near, claim, raised, side, "one-run"
-                assert rejects((m, r, v), *own) == is_beyond
+                own = level * near, claim, raised, side, prices.get(term, ())
+                assert rejects((m, r, total, h), *own) == is_beyond

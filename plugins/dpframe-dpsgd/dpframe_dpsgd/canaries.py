@@ -20,7 +20,6 @@ from dpframe.stats.gradient_canaries import (
     LARGE,
     Directions,
     draw_directions,
-    gradient_guesses,
     score_steps,
 )
 from dpframe.stats.sampling import RARE, p_of_evenness, p_of_total
@@ -269,8 +268,8 @@ class Canaries:
             delta: of the claim, and of the bound.
             steps: that the accountant counted; the audit doubts another number.
             confidence: of the bound and the verdict.
-            estimators: from dpframe's one-run family. Default: one-run-fdp with guesses about all
-                canaries, and about the clearest 3√m.
+            estimators: from dpframe's one-run family. Default: one-run, guessing equally many
+                canaries in and out.
             assume: "independent" for bound and verdict under the assumption that the score of each
                 canary depends on no coin but its own; see `dpframe.score_one_run`.
 
@@ -302,7 +301,7 @@ class Canaries:
             delta=delta,
             confidence=1 - (1 - confidence) / price,
             estimators=estimators,
-            parameters=gradient_guesses(m) if estimators is None else {},
+            parameters={"side": "both"} if estimators is None else {},
             warnings=[*warnings, *more],
             limits=[*self._unchecked(), *LIMITS],
             training=self._described(look),

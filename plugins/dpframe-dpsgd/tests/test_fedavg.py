@@ -100,7 +100,7 @@ def row_of(mistake, runs, noise=2.0):
         claim=made.claim(PAIR),
         delta=1e-9,
         confidence=0.9999,
-        estimators=["one-run-fdp"],
+        estimators=["one-run"],
         lower_is_member=False,
     )
     return found["rows"][0]

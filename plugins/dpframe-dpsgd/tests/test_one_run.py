@@ -73,7 +73,7 @@ def test_a_claim_on_random_directions_is_kept_and_a_quarter_of_the_noise_is_seen
             members.ravel(),
             claim=GaussianDP(1.0),
             delta=1e-9,
-            estimators=["one-run-fdp"],
+            estimators=["one-run"],
         )
         (rows[sigma],) = found["rows"]
     assert rows[1.0]["p_value"] > 1e-6

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from dpframe import RunAudit, audit_run
 from dpframe.plugins import ApproxDP
-from dpframe.stats.gradient_canaries import gradient_guesses
 from dpframe_torch import accounting
 from dpframe_torch.records import CanaryError, Doubt
 
@@ -21,14 +20,13 @@ ENDLESS = "the claim is ε = ∞, which nothing can refute, so there is only a b
 Audit = RunAudit
 
 
-def guesses_of(score: Any, number: int) -> dict[str, Any]:
-    """Return parameters of one-run-fdp for a score, fixed before any coin is seen.
+def guesses_of(score: Any) -> dict[str, Any]:
+    """Return parameters of one-run for a score, fixed before any coin is seen.
 
-    Args:
-        score: of the audit.
-        number: m.
+    Likelihood ratios of gradients identify members and non-members equally well, so only "both" is
+    tried for them.
     """
-    return gradient_guesses(number) if score == "gradient" else {}
+    return {"side": "both"} if score == "gradient" else {}
 
 
 def check_claim(engine: Any, epsilon: Any, delta: Any) -> None:
@@ -121,7 +119,7 @@ def judged(
             ε; or None.
         delta: of the claim.
         confidence: of the bound and the verdict.
-        estimators: from dpframe's one-run family; None means one-run-fdp, or the estimator that
+        estimators: from dpframe's one-run family; None means one-run, or the estimator that
             assumes what `assume` names.
         parameters: of the estimators.
         warnings: inconsistencies found so far.

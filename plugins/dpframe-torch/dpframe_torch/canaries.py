@@ -316,8 +316,7 @@ class Canaries:
             batch: number of canaries scored at once.
             confidence: of the bound and the verdict.
             estimators: from dpframe's one-run family; several share the error. Default:
-                one-run-fdp; with the score "gradient" it makes two sets of guesses, about all m
-                canaries and about the clearest 3√m.
+                one-run; with the score "gradient" it guesses equally many canaries in and out.
             engine: Opacus's PrivacyEngine. The claim is then the whole curve of the steps that its
                 accountant has counted; refuting it takes fewer canaries than refuting ε at one δ.
                 If `epsilon` is smaller than these steps give, the claim is `epsilon`.
@@ -388,7 +387,7 @@ class Canaries:
             delta=delta,
             confidence=1 - (1 - confidence) / price,
             estimators=estimators,
-            parameters=auditing.guesses_of(name, self.number) if estimators is None else {},
+            parameters=auditing.guesses_of(name) if estimators is None else {},
             warnings=remarks,
             assume=assume,
             independent=name == "gradient" and gradients is not None and gradients.has_controls,

@@ -27,7 +27,7 @@ def bound(scores, members, **options):
             "engine": None,
             "delta": 0.0,
             "confidence": 0.95,
-            "estimators": ["one-run-fdp"],
+            "estimators": ["one-run"],
             "warnings": [],
             "described": NAMED,
             **options,

@@ -576,7 +576,7 @@ def test_raw_scores_can_be_taken_out(folder):
     assert rows["included"].tolist() == one.canaries.members.tolist()
     for canary, record in zip(rows["canary"], rows["record"], strict=True):
         assert torch.equal(one.canaries.records[canary][0], one.canaries.train_set.data[record][0])
-    again = {"delta": [DELTA, 1e-7], "estimators": ["one-run-fdp"], "lower_is_member": False}
+    again = {"delta": [DELTA, 1e-7], "estimators": ["one-run"], "lower_is_member": False}
     file = dpframe.score_one_run(folder / "scores.csv", column="score", member="included", **again)
     taken = dpframe.score_one_run(rows["score"], rows["included"], **again)
     for one in (file, taken):

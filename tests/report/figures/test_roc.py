@@ -94,7 +94,7 @@ def legend(picture):
 
 
 def test_bounds_of_canaries_are_drawn_over_delta_and_those_under_independence_beside_them():
-    found = of_canaries(claim=dpframe.GaussianDP(1.0), estimators=["one-run-fdp"])
+    found = of_canaries(claim=dpframe.GaussianDP(1.0), estimators=["one-run"])
     picture = draw_scores(found)
     ax = picture.axes[2]
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("δ", "bound on ε", "log")
@@ -109,7 +109,7 @@ def test_bounds_of_canaries_are_drawn_over_delta_and_those_under_independence_be
         assert at == pytest.approx(own["epsilon"], rel=1e-2)
     assert claimed[0, 1] == pytest.approx(gaussian_epsilon(claimed[0, 0], 1.0))
     shown = legend(picture)
-    assert "one-run-fdp: any mechanism, any dependence" in shown
+    assert "one-run: any mechanism, any dependence" in shown
     assert "Gaussian mechanism, independent scores" in shown
     assert "has a confidence of its own" in picture.caption
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +21,6 @@ from typer.testing import CliRunner
 from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
 from dpframe.claims import LaplaceDP
 from dpframe.plugins import Mechanism
-from dpframe.stats.one_run import approximate_blow_up
 from dpframe.stats.output_bets import Lines, largest_sum_of_line, lines
 
 CHECKER = Path(certcheck.__file__)
@@ -104,12 +102,6 @@ def code(text: str, folder: Path) -> int:
 
 def first(contents: Any) -> Any:
     return contents["conclusions"][0]
-
-
-def blow_up(claim: Any, raised: float) -> Any:
-    """Return x ↦ f(1 − x) of a claimed line, with all rates raised."""
-    delta = claim.delta + raised * (1 + math.exp(claim.epsilon))
-    return approximate_blow_up(claim.epsilon, delta)
 
 
 @functools.cache
