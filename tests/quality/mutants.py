@@ -549,6 +549,6 @@ MUTANTS = [
         "dpframe/builtin/one_run_independent.py",
         "GaussianBound(rank_gaussian_mu(test, error), p_value)",
         "GaussianBound(rank_gaussian_mu(test, 0.5), p_value)",
-        ("tests/commands/test_score_one_run.py",),
+        ("tests/builtin/test_one_run_independent.py",),
     ),
 ]
