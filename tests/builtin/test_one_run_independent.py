@@ -10,7 +10,7 @@ from dpframe.builtin.one_run_independent import gaussian_bound
 
 def test_it_exceeds_the_truth_with_the_stated_error_and_shows_most_of_it() -> None:
     """Fails for correct code with probability 1e-6."""
-    rng, runs, error, mu = np.random.default_rng(11), 300, 0.05, 1.0
+    rng, runs, error, mu = np.random.default_rng(11), 100, 0.05, 1.0
     bounds = []
     for _ in range(runs):
         members = rng.random(300) < 0.5
