@@ -29,7 +29,7 @@ def test_imports_go_downwards() -> None:
         ("stats/joint.py", "from dpframe.interfaces import plugin"),
         ("engine/plan.py", "def late():\n    from dpframe.commands import run"),
         ("builtin/tables.py", "from dpframe.common import text"),
-        ("report/words.py", "import jax"),
+        ("report/verdict_text.py", "import jax"),
         ("common/text.py", "from dpframe.common import machine"),
     ],
 )

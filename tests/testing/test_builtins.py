@@ -55,6 +55,7 @@ LEFT_OUT = {
     "attack canaries": {promise for promise, _ in attacks.TRIALS},
     "attack answers": {promise for promise, _ in attacks.TRIALS},
     "estimator one-run": OF_COUNTS | {EXACT},
+    "estimator one-run-independent": OF_COUNTS | {EXACT},
     "estimator one-shot": OF_COUNTS | CERTIFIED | {EXACT},
 }
 """Promises that cannot be tried, mostly of mechanisms that take whole runs."""
