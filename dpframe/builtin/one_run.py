@@ -108,10 +108,11 @@ RULES: dict[Side, tuple[tuple[float, str, str], ...]] = {
     "in": ((0.7, "in", "ranked"), (0.3, "in", "half")),
     "out": ((0.7, "out", "ranked"), (0.3, "out", "half")),
 }
-"""The default rules of each side: share of the error, guesses in and out, and their number.
+"""The default rules of each side: share of the error, side, and number of guesses.
 
-Simulations of Gaussian mechanisms with ε = 2 to 10 and of networks that memorise mislabelled
-records chose them, with 100 to 3,000 canaries.
+The shares are a compromise between Gaussian mechanisms with ε = 2 to 10 and networks that memorise
+mislabelled records, with 100 to 3,000 canaries (`torch_support.memorised`, in the tests of
+dpframe-torch).
 """
 
 RANKED = 7.0  # guesses of "ranked" rules over √m
