@@ -41,6 +41,7 @@ from dpframe.interfaces import estimator as estimators, registry
 from dpframe.interfaces.estimator import Query
 from dpframe.report.terminal.plan import render_plan
 from dpframe.results.verdict import Looks
+from dpframe.stats.guesses import guess_p_value, rank_cuts, rank_p_value
 
 REGISTRY = registry.load()
 
@@ -298,21 +299,27 @@ def shown_by_bets(asked: PowerQuestion, loss: float, audits: int) -> Any:
 
 
 def shown_by_guesses(asked: PowerQuestion, loss: float, audits: int) -> Any:
-    """Simulate runs with canaries, from the rules of the documentation and theorem 5.2."""
+    """Simulate runs with canaries, whose rules are written out."""
     m, rng, rate = asked.canaries, np.random.default_rng(11), naive_rate(asked, loss)
-    every, half = ([n >> j for j in range(8) if n >> j >= 8] for n in (m, m // 2))
-    rules = [(-(-r // 2), r // 2, 0.5 / len(every)) for r in every]
-    rules += [each for r in half for each in ((r, 0, 0.25 / len(half)), (0, r, 0.25 / len(half)))]
-    right_answer = 1 / (1 + math.exp(-asked.claimed))
+    both, one = min(round(7 * math.sqrt(m)) // 2, m // 2), min(round(7 * math.sqrt(m)), m // 2)
+    rules: list[tuple[Any, Any, float]] = [
+        (rank_cuts(both), rank_cuts(both), 0.65),
+        ([-(-(m // 2) // 2)], [m // 2 // 2], 0.1),
+        ([-(-m // 2)], [m // 2], 0.1),
+        ([0], [m // 4], 0.1),
+        (rank_cuts(one), [0] * 16, 0.05),
+    ]
     delta = asked.query.delta + asked.query.resolution * (1 + math.exp(asked.claimed))
     refuted = []
     for inside, outside, share in rules:
-        r = inside + outside
-        tail = stats.binom.sf(np.arange(-1, r), r, right_answer)
-        steps = [
-            max([(tail[v - i] - tail[v]) / i for i in range(1, v + 1)] or [0]) for v in range(r + 1)
+        cuts = np.add(inside, outside).tolist()
+        p_values = [
+            rank_p_value(m, cuts, t, asked.claimed, delta)
+            if len(cuts) > 1
+            else guess_p_value(m, cuts[0], t, asked.claimed, delta)
+            for t in range(sum(cuts) + 1)
         ]
-        refuted.append(tail + 2 * m * delta * np.array(steps) <= asked.level * share)
+        refuted.append(np.array(p_values) <= asked.level * share)
     parts = []
     for _ in range(0, audits, 1000):
         member = rng.random((1000, m)) < 0.5
@@ -323,7 +330,7 @@ def shown_by_guesses(asked: PowerQuestion, loss: float, audits: int) -> Any:
         np.cumsum(member, axis=1, out=among[0][:, 1:])
         np.cumsum(~member[:, ::-1], axis=1, out=among[1][:, 1:])
         found = [
-            table[among[0][:, inside] + among[1][:, outside]]
+            table[among[0][:, inside].sum(axis=1) + among[1][:, outside].sum(axis=1)]
             for table, (inside, outside, _) in zip(refuted, rules, strict=True)
         ]
         parts.append(np.any(found, axis=0))
