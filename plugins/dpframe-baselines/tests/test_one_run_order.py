@@ -19,7 +19,7 @@ from scipy import integrate, optimize, stats
 TABLE = published("xiang-2025")
 SMALL = [row for row in TABLE if row["canaries"] <= 1000]
 DEVIATION = 5e-5
-"""Of a published bound, relative; half a unit of its last digit is 2e-5."""
+"""Largest relative deviation from a published bound; half a unit of its last digit is 2e-5."""
 
 
 def densities(mu, rate):

@@ -108,7 +108,7 @@ def test_the_best_of_50_numbers_of_guesses_gives_the_table_of_mahloujifar_et_al(
 
 
 def test_the_best_number_of_guesses_chosen_afterwards_gives_no_valid_bound():
-    """Where nothing leaks, it refutes that in far more than 5 % of runs."""
+    """If nothing leaks, it refutes that in far more than 5 % of runs."""
     rng, runs = np.random.default_rng(2), 300
     refuted = sum(published.chosen_afterwards(0.0, 1000, rng) > 0 for _ in range(runs))
     assert stats.binom.sf(refuted - 1, runs, 0.1) < 1e-6

@@ -71,7 +71,7 @@ def test_a_mistake_is_named(mistake):
 
 @pytest.mark.slow
 def test_right_trainings_are_not_accused():
-    """Of 30 trainings, bounds exceed the truth and bets refute in at most 5 % each."""
+    """Bounds exceed the truth, and bets refute, in at most 5 % of 30 trainings each."""
     refuted = above = 0
     for seed in range(30):
         audit = watched.trained(100 + seed, steps=60).audit()
@@ -82,7 +82,7 @@ def test_right_trainings_are_not_accused():
     assert max(refuted, above) <= stats.binom.isf(1e-6, 30, 0.05)
 
 
-# What canaries are.
+# The canaries themselves.
 
 
 def test_a_canary_is_clipped_to_its_direction_and_a_record_stays_as_it_is():

@@ -224,7 +224,7 @@ class TextCanaries(Canaries):
 
 
 class _Reading(NamedTuple):
-    """What a model shows of the suffixes of canaries, computed without the coins."""
+    """Losses and greedy answers of a model for the suffixes, computed without the coins."""
 
     scores: Floats  # by how much the loss is below the mean over suffixes of the prefix, shape [m]
     bits: Floats  # exposures, shape [m]

@@ -61,7 +61,7 @@ def test_mistakes_are_refuted_over_several_seeds(name):
 
 
 class Summed:
-    """What Opacus's optimiser keeps of a step: parameters with `grad_sample` and `summed_grad`."""
+    """A stand-in for Opacus's optimiser after a step: `grad_sample` and `summed_grad` are set."""
 
     def __init__(self, samples, factors, dtype=torch.float32):
         self.params = []
