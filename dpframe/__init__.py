@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Claim as Claim,
         GaussianDP as GaussianDP,
         LaplaceDP as LaplaceDP,
+        MetricDP as MetricDP,
         PureDP as PureDP,
         RenyiDP as RenyiDP,
         SubsampledGaussianDP as SubsampledGaussianDP,

@@ -9,6 +9,7 @@ from dpframe.claims.claim import (
     PureDP,
     SubsampledGaussianDP,
 )
+from dpframe.claims.metric import MetricDP
 
 __all__ = [
     "AccountedDP",
@@ -16,6 +17,7 @@ __all__ = [
     "Claim",
     "GaussianDP",
     "LaplaceDP",
+    "MetricDP",
     "PureDP",
     "RenyiDP",
     "SubsampledGaussianDP",

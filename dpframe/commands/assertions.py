@@ -32,7 +32,7 @@ from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report.number_format import brief, duration, percent, quantity
-from dpframe.report.verdict_text import raised
+from dpframe.report.verdict_text import by_distance, raised
 from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
@@ -756,4 +756,4 @@ def _claim(cell: CellRecord) -> str:
     if claim is None:
         return "the claim"
     at = f", δ = {claim.delta:g}" if claim.delta else ""
-    return f"ε = {brief(claim.epsilon)}{at}"
+    return f"ε = {brief(claim.epsilon)}{by_distance(claim)}{at}"

@@ -12,7 +12,7 @@ from dpframe.common.types import Floats
 from dpframe.report import number_format
 from dpframe.report.group import cell_name, names
 from dpframe.report.number_format import brief, percent, plural, point, setting
-from dpframe.report.verdict_text import WORDS, headline, state
+from dpframe.report.verdict_text import WORDS, by_distance, headline, state
 from dpframe.results.model import CellRecord, ChoiceRecord, ClaimRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds, surprising
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -362,4 +362,4 @@ def _claim(claim: ClaimRecord | None) -> str:
     if claim is None:
         return "nothing claimed"
     at = f" at δ = {setting(claim.delta)}" if claim.delta else ""
-    return f"{claim.kind} ε = {brief(claim.epsilon)}{at}"
+    return f"{claim.kind} ε = {brief(claim.epsilon)}{by_distance(claim)}{at}"

@@ -142,11 +142,12 @@ def _subject(record: Record) -> Iterator[Finding]:
     """Name the claims, the pairs with their columns, and the relation of neighbours."""
     if not record.cells:
         return
-    epsilons: dict[tuple[str, float], set[float]] = {}
+    epsilons: dict[tuple[str, float], dict[float, str]] = {}
     for claim in (cell.claim for cell in record.cells if cell.claim is not None):
-        epsilons.setdefault((claim.kind, claim.delta), set()).add(claim.epsilon)
+        words = f"{brief(claim.epsilon)}{verdict_text.by_distance(claim)}"
+        epsilons.setdefault((claim.kind, claim.delta), {})[claim.epsilon] = words
     claims = [
-        f"{kind} with ε = {_some(map(brief, sorted(values)))}"
+        f"{kind} with ε = {_some(values[epsilon] for epsilon in sorted(values))}"
         + (f" at δ = {setting(delta)}" if delta else "")
         for (kind, delta), values in epsilons.items()
     ]

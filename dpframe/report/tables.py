@@ -11,6 +11,7 @@ from dpframe.report.verdict_text import (
     BLIND,
     SYMBOL,
     WORDS,
+    by_distance,
     measure,
     outcome,
     slack,
@@ -137,7 +138,8 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     yield "Outcome", outcome(cell).message
     if claim:
         at = setting(claim.delta)
-        yield "Claimed", f"ε = {brief(claim.epsilon)} at δ = {at} ({claim.kind})"
+        epsilon = f"{brief(claim.epsilon)}{by_distance(claim)}"
+        yield "Claimed", f"ε = {epsilon} at δ = {at} ({claim.kind})"
         yield "Claim's parameters", _value(claim.parameters)
     if cell.truth:
         yield "Exact loss, if known", f"ε = {point(cell.truth.epsilon)}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from dpframe.claims.metric import MetricDP
 from dpframe.common.text import meanings
 from dpframe.report import number_format
 from dpframe.report.number_format import (
@@ -18,7 +19,7 @@ from dpframe.report.number_format import (
     setting,
 )
 from dpframe.report.witness import noise_too_small
-from dpframe.results.model import CellRecord, Record, SkipRecord, SlackRecord
+from dpframe.results.model import CellRecord, ClaimRecord, Record, SkipRecord, SlackRecord
 from dpframe.results.verdict import exceeds, surprising
 
 SYMBOL: dict[str | None, str] = {
@@ -192,9 +193,19 @@ def measure(cell: CellRecord) -> str:
         return f"certified {number_format.lower(estimate.epsilon_lower)}, nothing claimed"
     lower, claimed = told_apart(weighed.lower, weighed.claimed)
     if weighed.lower <= 0:  # "certified 0" could be taken for a loss of 0
-        return f"nothing certified, claimed {claimed}"
+        return f"nothing certified, claimed {claimed}{by_distance(cell.claim)}"
     at = "" if weighed.delta is None else f" at δ = {setting(weighed.delta)}"
-    return f"certified {lower} of claimed {claimed}{at}"
+    return f"certified {lower} of claimed {claimed}{by_distance(cell.claim)}{at}"
+
+
+def by_distance(claim: ClaimRecord | None) -> str:
+    """Write the factors of ε of a metric claim, else nothing."""
+    if claim is None or claim.kind != MetricDP.kind:
+        return ""
+    unit, distance = (claim.parameters.get(name) for name in ("unit_epsilon", "distance"))
+    if not isinstance(unit, int | float) or not isinstance(distance, int | float):
+        return ""
+    return f" = {brief(unit)} × distance {brief(distance)}"
 
 
 def told_apart(lower: float, claimed: float) -> tuple[str, str]:

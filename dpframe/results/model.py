@@ -148,8 +148,8 @@ class ClaimRecord(RecordPart):
 
     kind: str
     """one of [the claims](claims.md): `pure-dp`, `approx-dp`, `gaussian-dp`,
-    `zero-concentrated-dp`, `renyi-dp`, `laplace-dp`, `subsampled-gaussian-dp`, `accounted-dp`, or
-    that of a plugin"""
+    `zero-concentrated-dp`, `renyi-dp`, `laplace-dp`, `subsampled-gaussian-dp`, `accounted-dp`,
+    `metric-dp`, or that of a plugin"""
     epsilon: Number
     """ε of the claim at the cell's δ, in nats; `"inf"` if the claim gives none there"""
     delta: Probability

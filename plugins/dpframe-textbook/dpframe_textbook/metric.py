@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Mechanism, Pair, PureDP
+from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Mechanism, MetricDP, Pair
 from dpframe_textbook.noise import exponential, laplace, normal
 
 
@@ -24,8 +24,8 @@ class PlanarLaplace(Mechanism, name="planar-laplace"):
     mistake: Literal["none", "each-coordinate"] = "none"
     """each-coordinate: Lap(1/ε) in each coordinate, which protects only the l1 distance."""
 
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon * pair.distance(2))
+    def claim(self, pair: Pair) -> MetricDP:
+        return MetricDP(self.epsilon, pair.distance(2), "euclidean")
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         if self.mistake == "each-coordinate":
@@ -52,13 +52,13 @@ class NearestWord(Mechanism, name="nearest-word"):
     mistake: Literal["none", "exponential-length"] = "none"
     """exponential-length: the length is exponential in every dimension."""
 
-    def claim(self, pair: Pair) -> PureDP:
+    def claim(self, pair: Pair) -> MetricDP:
         table = embedding(self.words, self.dimensions)
         places = [
             int(np.clip(np.floor(np.ravel(data)[0] + 0.5), 0, self.words - 1))
             for data in (pair.d0, pair.d1)
         ]
-        return PureDP(self.epsilon * float(np.linalg.norm(table[places[1]] - table[places[0]])))
+        return MetricDP.between(self.epsilon, table[places[0]], table[places[1]])
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         table = jnp.asarray(embedding(self.words, self.dimensions), data.dtype)
