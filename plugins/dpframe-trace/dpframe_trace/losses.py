@@ -21,6 +21,9 @@ QUANTILE_RUNS = 16
 QUANTILE_NOISE = 1 << 21
 """Seed of the first of them."""
 
+ROUNDING = 16 * float(np.finfo(np.float32).eps)
+"""Relative error of a sum that was computed in 32 bits."""
+
 OPENDP_NOISE = ("make_laplace", "make_gaussian", "make_geometric")
 """Measurements of OpenDP that add noise, whose loss on a pair is known."""
 
@@ -52,6 +55,8 @@ class Losses:
         """True if the output contains every noised value that has a loss, unchanged."""
         self._output = {repr(leaf) for leaf in runs[0].leaves.values()}
         self.pure, self.squares = 0.0, 0.0
+        self.rounding = 0.0
+        """Relative error of a loss that rounding in 32 bits may explain."""
         self.covering: set[Key] = set()
         """Calls whose noise hides a change, and whose results were not compared with anything."""
         self._moves: dict[int, float] = {}
@@ -80,7 +85,10 @@ class Losses:
         if call.family == "choice":
             one, two = call.law[0], other.law[0]
             alike = one.shape == two.shape and call.law[1] == other.law[1]
-            self._lose(call, _log_ratio(one, two) if alike else math.nan, result=call.released)
+            loss = _log_ratio(one, two) if alike else math.nan
+            if 0 < loss < math.inf and np.any(_in_32_bits(one) | _in_32_bits(two)):
+                self.rounding = max(self.rounding, ROUNDING / loss)
+            self._lose(call, loss, result=call.released)
         elif call.declared:
             self._declared(call, other)
         elif call.family == "other":
@@ -195,6 +203,9 @@ class Losses:
             return
         noised = np.ravel(np.broadcast_to(np.asarray(result), value.shape))[moving]
         widths = np.ravel(np.broadcast_to(scale, value.shape))[moving]
+        error = ROUNDING * np.fmax(np.abs(value), np.abs(other))
+        error = np.where(_in_32_bits(value) & _in_32_bits(other), error, 0.0)
+        self.rounding = max(self.rounding, float(np.max(np.ravel(error)[moving] / counted[moving])))
         with np.errstate(divide="ignore"):
             ratios = counted[moving] / widths
         if call.family == "normal":
@@ -209,11 +220,15 @@ class Losses:
         """Report draws added to two values that change by different amounts."""
         with np.errstate(invalid="ignore", divide="ignore"):
             moves = np.ravel((mate.value - use.value) / use.scale)
-        for draw, move in zip(np.ravel(use.draws).tolist(), moves.tolist(), strict=True):
+            size = np.fmax(np.abs(use.value), np.abs(mate.value)) / use.scale
+        exact = ~(_in_32_bits(use.value) & _in_32_bits(mate.value))
+        errors = np.ravel(np.where(exact, 1e-12, 2 * ROUNDING * size))
+        draws = np.ravel(use.draws)
+        for draw, move, error in zip(*(x.tolist() for x in (draws, moves, errors)), strict=True):
             if not math.isfinite(move):
                 continue
             before = self._moves.setdefault(draw, move)
-            if not math.isclose(before, move, rel_tol=1e-9, abs_tol=1e-12):
+            if not math.isclose(before, move, rel_tol=1e-9, abs_tol=error):
                 self._find(
                     "reused",
                     f"the same noise of {call.key.name} is added to values that "
@@ -348,6 +363,12 @@ def _laplace_scale(key: Key, tapes: Sequence[Tape]) -> Floats:
         error = 1e-6 * np.abs(scale * unit) + 1e-9 * (1 + np.abs([use.value for use in uses]))
         same = np.abs(noise - scale * unit) <= error
     return np.where(same.all(axis=0) & (scale != 0), np.abs(scale), UNKNOWN)
+
+
+def _in_32_bits(value: Floats) -> Any:
+    """True for values that look computed in 32 bits: no integers, and exact as `float32`."""
+    with np.errstate(over="ignore"):
+        return (value == np.asarray(value, np.float32)) & (value != np.round(value))
 
 
 def _log_ratio(one: Floats, two: Floats) -> float:

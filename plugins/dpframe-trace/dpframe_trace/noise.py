@@ -113,6 +113,8 @@ class Tape:
         """Places that seed a generator, and the seed."""
         self.threads: set[int] = set()
         """The threads that drew noise."""
+        self.unseen = False
+        """True if a framework drew numbers that are not on the tape."""
         self._visits: Counter[Site] = Counter()
         self._listed: list[Call] = []
         self._draws = 0
@@ -146,6 +148,7 @@ class Tape:
         family: str,
         given: tuple[Any, Any, Any],
         standard: Callable[[np.random.Generator, Any], Any],
+        dtype: Any = float,
     ) -> Any:
         """Draw noise of a location-scale family; `given` is location, scale and size."""
         loc, scale, size = given
@@ -159,6 +162,7 @@ class Tape:
         alone = family == "uniform" or not np.any(here != 0)
         call.tracked = alone if like is None else like.tracked
         drawn = (here + noise) if old is None else np.asarray(old.result, float)
+        drawn = np.asarray(np.asarray(drawn, dtype), float)
         call.result = drawn
         if not call.tracked:
             return drawn.copy() if shape else float(drawn)
@@ -301,7 +305,10 @@ class Tape:
 
 _HERE = str(Path(__file__).parent)
 _STANDARD = Path(sysconfig.get_paths()["stdlib"])
-_LIBRARIES = ("numpy", "scipy", "pandas", "diffprivlib/mechanisms", "diffprivlib/utils", "opendp")
+_LIBRARIES = (
+    *("numpy", "scipy", "pandas", "opendp", "torch/", "jax/", "jaxlib/"),
+    *("diffprivlib/mechanisms", "diffprivlib/utils"),
+)
 _SITES = ("site-packages/", "dist-packages/")
 _MODULES = {str(_STANDARD / name) for name in ("random.py", "secrets.py", "functools.py")}
 
@@ -377,7 +384,7 @@ def combine(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str
     if not noises or not isinstance(result, np.ndarray | np.generic | float | bool):
         combined = result
     else:
-        combined = _followed(ufunc, method, inputs, noises, result)
+        combined = followed(ufunc, method, inputs, noises, result)
     if out is None:
         return combined
     target = out[0]
@@ -393,9 +400,10 @@ def combine(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str
     return target
 
 
-def _followed(  # noqa: PLR0911  # one for each kind of function
+def followed(  # noqa: PLR0911  # one for each kind of function
     ufunc: Any, method: str, inputs: tuple[Any, ...], noises: list[Any], result: Any
 ) -> Any:
+    """Return the result of a function of noise, with its history if it is still noise."""
     one = noises[0]
     tape, draws, factor = one.tape, np.asarray(one.draws), np.asarray(one.factor, float)
     alone = method == "__call__" and len(noises) == 1 and len(inputs) <= 2
@@ -406,12 +414,12 @@ def _followed(  # noqa: PLR0911  # one for each kind of function
             sign = _ADDS[ufunc]
             signed = factor * sign[0 if first else 1]
             value = np.multiply(sign[1 if first else 0], other) if _is_number(other) else other
-            followed = tape.use(draws, signed, value, _as_python(result))
-            shape = np.shape(followed)
+            added = tape.use(draws, signed, value, _as_python(result))
+            shape = np.shape(added)
             if any(call.family == "uniform" for call in tape.calls_of(draws)):
                 # Other noise is often made of uniform noise, so a sum of it is not released.
-                return wrap(tape, followed, _near(draws, shape), np.full(shape, UNKNOWN))
-            return followed
+                return wrap(tape, added, _near(draws, shape), np.full(shape, UNKNOWN))
+            return added
         if ufunc in _COMPARES:
             return tape.use(draws, factor, other, _as_python(result), compared=True)
         linear = ufunc is np.multiply or (ufunc is np.true_divide and first)

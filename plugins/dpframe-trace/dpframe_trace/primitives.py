@@ -13,67 +13,15 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sized
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpframe_trace import torch_noise
+from dpframe_trace.active import check_seed, importing, note_seed, put, recording, tape
 from dpframe_trace.noise import UNKNOWN, Tape, is_noise, listed, plain, wrap
 
-_active: list[Tape] = []
-_importing: list[Tape] = []
 _GLOBAL = np.random.mtrand._rand
-_RUNS = str(Path(__file__).with_name("runs.py"))
-
-
-def tape() -> Tape | None:
-    """Return the tape of the current run; None while the run imports a module."""
-    return _active[-1] if _active and not _in_import() else None
-
-
-def _in_import() -> bool:
-    """True if the traced function is importing a module, which may seed and draw for itself."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != _RUNS:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@contextmanager
-def recording(on: Tape) -> Iterator[None]:
-    """Record the primitives on a tape. Replacements must be in place."""
-    _active.append(on)
-    try:
-        yield
-    finally:
-        _active.pop()
-
-
-@contextmanager
-def importing() -> Iterator[Tape]:
-    """Give a tape with the seeds that modules fix when they are imported in this block."""
-    _importing.append(Tape(0))
-    try:
-        yield _importing[-1]
-    finally:
-        _importing.pop()
-
-
-def _seeds(seed: Any, owner: Any = None) -> None:
-    """Note that the traced code fixes a seed; in an import, only if the generator is used later."""
-    sequence = getattr(seed, "seed_seq", seed)  # of a bit generator
-    if isinstance(sequence, np.random.SeedSequence):
-        entropy = sequence.entropy
-        seed = entropy if not isinstance(entropy, int) or entropy < 2**64 else None
-    fixed = isinstance(seed, int | str | bytes | np.integer | list | tuple | np.ndarray)
-    imported = bool(_active) and _in_import()
-    if owner is not None:
-        owner.fixed = seed if fixed and imported else None
-    watching = None if imported else tape() or (_importing[-1] if _importing else None)
-    if fixed and watching is not None:
-        watching.seeded(seed)
 
 
 # NumPy.
@@ -135,7 +83,7 @@ def _shift(name: str, noise: _Noise, original: Callable[..., Any]) -> Callable[.
             loc, scale = values["low"], np.subtract(values["high"], values["low"])
         elif np.any(np.asarray(plain(scale), float) < 0):
             raise ValueError("scale < 0")  # as NumPy
-        _check_seed(self, on)
+        check_seed(self, on)
         drawn = on.shift(name, noise.family, (loc, scale, size), noise.standard)
         if out is None:
             return drawn
@@ -153,7 +101,7 @@ def _opaque(
         on = tape()
         if on is None:
             return original(self, *given, **named)
-        _check_seed(self, on)
+        check_seed(self, on)
         given = tuple(plain(value) for value in given)
         laws = _laws(name, given, named)
         chance: Any = (*given, named.get("p"))[0] if name == "geometric" else None
@@ -197,23 +145,11 @@ def _choice(original: Callable[..., Any], fallback: Callable[..., Any]) -> Calla
         on = tape()
         if on is None or p is None or size is not None or np.ndim(a) > 1:
             return fallback(self, a, size, replace, p, **more)
-        _check_seed(self, on)
+        check_seed(self, on)
         chances = np.asarray(plain(p), float)
         return on.choice("choice", a, p, lambda rng: int(rng.choice(len(chances), p=chances)))
 
     return method
-
-
-def _check_seed(source: Any, on: Tape) -> None:
-    """Note generators whose seed was fixed before the trace or in an import."""
-    fixed = getattr(source, "fixed", None)
-    if fixed is not None:
-        on.seeded(fixed)
-    if getattr(source, "known", True):
-        return
-    entropy = getattr(getattr(source.bit_generator, "seed_seq", None), "entropy", None)
-    if isinstance(entropy, int) and entropy < 2**64:
-        on.seeded(entropy)
 
 
 class _Standing(type):
@@ -251,16 +187,16 @@ def _init_generator(self: Any, bit_generator: Any, known: bool = True) -> None:
     _Generator.__init__(self, bit_generator)
     self.known = known
     if known:
-        _seeds(bit_generator, self)
+        note_seed(bit_generator, self)
 
 
 def _init_state(self: Any, seed: Any = None) -> None:
-    _seeds(seed, self)
+    note_seed(seed, self)
     _RandomState.__init__(self, seed)
 
 
 def _seed_state(self: Any, seed: Any = None) -> None:
-    _seeds(seed, self)
+    note_seed(seed, self)
     _RandomState.seed(self, seed)
 
 
@@ -311,11 +247,11 @@ class _Tossed(_Random):
         self._quiet = True
         super().__init__(seed)
         self._quiet = False
-        _seeds(seed, self)
+        note_seed(seed, self)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         if not getattr(self, "_quiet", True):
-            _seeds(a, self)
+            note_seed(a, self)
         super().seed(a, version)
 
     def setstate(self, state: Any) -> None:
@@ -326,7 +262,7 @@ class _Tossed(_Random):
         on = tape()
         if on is None:
             return own()
-        _check_seed(self, on)
+        check_seed(self, on)
         noise = _SHIFTS[name]
         return on.shift(f"random.{name}", noise.family, (loc, scale, None), noise.standard)
 
@@ -355,7 +291,7 @@ def _tossed(name: str) -> Callable[..., Any]:
         on = tape()
         if on is None:
             return original(self, *given, **named)
-        _check_seed(self, on)
+        check_seed(self, on)
         laws = _laws(name, given, named)
         return on.opaque(
             f"random.{name}", laws, lambda rng: getattr(rng, name)(*given, **named), _Random
@@ -369,7 +305,7 @@ def _choices(fallback: Callable[..., Any]) -> Callable[..., Any]:
         on = tape()
         if on is None or weights is None or set(more) - {"k"} or more.get("k", 1) != 1:
             return fallback(self, population, weights, **more)
-        _check_seed(self, on)
+        check_seed(self, on)
         sizes = np.asarray([plain(weight) for weight in weights], float)
         law, name = sizes / sizes.sum(), "random.choices"
         return [on.choice(name, population, law, lambda rng: int(rng.choice(len(law), p=law)))]
@@ -424,7 +360,7 @@ def _of_diffprivlib(stack: ExitStack) -> None:
         cls = pending.pop()
         pending += cls.__subclasses__()
         if "randomise" in vars(cls) and not getattr(cls.randomise, "__isabstractmethod__", False):
-            _put(stack, cls, "randomise", _randomise(cls.randomise))
+            put(stack, cls, "randomise", _randomise(cls.randomise))
 
 
 def _randomise(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -473,7 +409,7 @@ def _of_scipy(stack: ExitStack) -> None:
             named["random_state"] = np.random.mtrand._rand  # the replacement
         return original(self, *given, **named)
 
-    _put(stack, module.rv_generic, "rvs", rvs)
+    put(stack, module.rv_generic, "rvs", rvs)
 
 
 def _of_opendp(stack: ExitStack) -> None:
@@ -508,10 +444,10 @@ def _of_opendp(stack: ExitStack) -> None:
         return on.mechanism("opendp measurement", data, declared, lambda: answer, "opendp")
 
     original_query = module.Queryable.__call__
-    _put(stack, module.Queryable, "__call__", query)
-    _put(stack, module.Measurement, "__call__", call)
+    put(stack, module.Queryable, "__call__", query)
+    put(stack, module.Measurement, "__call__", call)
     if "invoke" in vars(module.Measurement):
-        _put(stack, module.Measurement, "invoke", call)
+        put(stack, module.Measurement, "invoke", call)
 
 
 def _innermost(measurement: Any, data: Any) -> tuple[Any, Any]:
@@ -529,7 +465,17 @@ def _innermost(measurement: Any, data: Any) -> tuple[Any, Any]:
 # Replacing.
 
 
-_SKIPPED = {"numpy", "random", "secrets", "dpframe", "dpframe_trace", "jax", "pytest", "_pytest"}
+_SKIPPED = {
+    "numpy",
+    "random",
+    "secrets",
+    "dpframe",
+    "dpframe_trace",
+    "jax",
+    "torch",
+    "pytest",
+    "_pytest",
+}
 _DEPTH = 3  # objects inside objects that are searched for generators
 
 
@@ -545,7 +491,7 @@ def replaced(function: Any) -> Iterator[None]:
         def swap(holder: Any, name: str, new: Any) -> None:
             old = getattr(holder, name)
             swaps[id(old)] = old, new  # the object is kept, so its identity is not used again
-            _put(stack, holder, name, new)
+            put(stack, holder, name, new)
 
         state = TracedState(np.random.randint(2**32, dtype=np.uint64))
         for name in dir(np.random):
@@ -572,6 +518,7 @@ def replaced(function: Any) -> Iterator[None]:
         _of_diffprivlib(stack)
         _of_opendp(stack)
         _of_scipy(stack)
+        torch_noise.replace(stack, swap)
         for home, module in list(sys.modules.items()):
             root = home.partition(".")[0]
             if root in _SKIPPED or (root in sys.stdlib_module_names and root != "__main__"):
@@ -600,12 +547,6 @@ def _array(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(value, *given, **named)
 
     return array
-
-
-def _put(stack: ExitStack, holder: Any, name: str, new: Any) -> None:
-    old = getattr(holder, name)
-    stack.callback(setattr, holder, name, old)
-    setattr(holder, name, new)
 
 
 def _new(value: Any, swaps: dict[int, tuple[Any, Any]]) -> Any:
