@@ -113,6 +113,10 @@ class Tape:
         """Places that seed a generator, and the seed."""
         self.threads: set[int] = set()
         """The threads that drew noise."""
+        self.keys: dict[bytes, tuple[str, int, Any]] = {}
+        """For each key of JAX: the sampler, its line and its noise."""
+        self.clashes: set[tuple[str, int, str, int]] = set()
+        """Second uses of a key: file, line, sampler, and the line of the first use."""
         self.unseen = False
         """True if a framework drew numbers that are not on the tape."""
         self._visits: Counter[Site] = Counter()

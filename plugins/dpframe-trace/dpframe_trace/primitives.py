@@ -13,11 +13,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sized
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe_trace import torch_noise
+from dpframe_trace import frameworks, jax_noise
 from dpframe_trace.active import check_seed, importing, note_seed, put, recording, tape
 from dpframe_trace.noise import UNKNOWN, Tape, is_noise, listed, plain, wrap
 
@@ -518,7 +519,7 @@ def replaced(function: Any) -> Iterator[None]:
         _of_diffprivlib(stack)
         _of_opendp(stack)
         _of_scipy(stack)
-        torch_noise.replace(stack, swap)
+        frameworks.replace(stack, swap)
         for home, module in list(sys.modules.items()):
             root = home.partition(".")[0]
             if root in _SKIPPED or (root in sys.stdlib_module_names and root != "__main__"):
@@ -541,7 +542,7 @@ def _array(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def array(value: Any, *given: Any, **named: Any) -> Any:
         if tape() is not None and not given and not named:
-            noise = listed(value)
+            noise = frameworks.as_numpy(value) if frameworks.has_noise(value) else listed(value)
             if noise is not value:
                 return noise
         return original(value, *given, **named)
@@ -582,6 +583,8 @@ def _swap_held(
         inner = [value.__self__, value.__func__]
     elif isinstance(value, functools.partial):
         inner = [value.func]
+    elif isinstance(value, types.FunctionType) and _replacement(value):
+        return
     elif isinstance(value, types.FunctionType):
         names = [n for n in value.__code__.co_names if n in value.__globals__]
         inner = [value.__globals__[n] for n in names]
@@ -602,9 +605,29 @@ def _swap_held(
         _swap_held(stack, each, swaps, depth - 1, seen)
 
 
+def _replacement(function: types.FunctionType) -> bool:
+    """True for functions of this package, whose closures keep the originals."""
+    return Path(function.__code__.co_filename).parent == Path(__file__).parent
+
+
 def generator_for_argument() -> Any:
     """Return the generator to pass to a function that takes one."""
     return TracedGenerator(np.random.PCG64())
 
 
-__all__ = ["generator_for_argument", "importing", "recording", "replaced", "tape"]
+def key_for_argument() -> Any:
+    """Return the key of JAX to pass to a function that takes one."""
+    import jax  # noqa: F401  # the function takes a key, so its process imports JAX
+
+    on = tape()
+    return jax_noise.make_key(Tape(0) if on is None else on)
+
+
+__all__ = [
+    "generator_for_argument",
+    "importing",
+    "key_for_argument",
+    "recording",
+    "replaced",
+    "tape",
+]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe_trace import active, torch_noise
+from dpframe_trace import active, frameworks
 from dpframe_trace.noise import Call, Key, Site, Tape, is_noise, plain
 from dpframe_trace.report import Finding, Trace
 
@@ -50,7 +50,7 @@ def run(call: Callable[[Any], Any], data: Any, tape: Tape) -> Run:
     An exception counts as an output.
     """
     data = copy.deepcopy(data)
-    with warnings.catch_warnings(), active.recording(tape), torch_noise.following(tape):
+    with warnings.catch_warnings(), active.recording(tape), frameworks.following(tape):
         warnings.simplefilter("ignore")
         try:
             output: Any = call(data)
@@ -76,7 +76,7 @@ def _leaves(  # noqa: PLR0912  # one for each kind of value
     value: Any, path: str, depth: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the parts of an output, each a number, a text or the name of a type."""
-    value = torch_noise.as_numpy(value)
+    value = frameworks.as_numpy(value)
     if isinstance(value, np.generic):  # also float64, which is a float
         yield path, value.item()
     elif is_noise(value) or isinstance(value, bool | int | float | complex | str | bytes | None):

@@ -71,6 +71,12 @@ def as_numpy(value: Any) -> Any:
     return (value.float() if value.dtype is torch.bfloat16 else value).numpy()
 
 
+def has_noise(value: Any) -> bool:
+    """True for a tensor with a history."""
+    torch = _torch()
+    return torch is not None and isinstance(value, torch.Tensor) and hasattr(value, _HISTORY)
+
+
 def _current(noise: Any, numbers: Any) -> Any:
     """Return the history of a tensor; with unknown factors if the tensor was overwritten."""
     if np.array_equal(plain(noise), numbers, equal_nan=True):
@@ -476,4 +482,4 @@ def _sample(cls: Any) -> Callable[..., Any]:
     return sample
 
 
-__all__ = ["as_numpy", "following", "replace"]
+__all__ = ["as_numpy", "following", "has_noise", "replace"]

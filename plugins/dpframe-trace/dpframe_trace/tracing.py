@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,19 +111,21 @@ def _trace(
     call = _caller(function)
     trace = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}
+    seeds = Seeds()
     # The first call may import modules, whose primitives are replaced afterwards.
     with primitives.replaced(function):
         for pair in pairs[:1]:
-            for place in sorted(run(call, pair.d0, Tape(FIRST_NOISE)).tape.seeds):
-                trace.find(seeded(*place, pair.words))
+            seeds.add((pair.words, 0), run(call, pair.d0, Tape(FIRST_NOISE)).tape)
     with primitives.replaced(function):
         for pair in pairs:
-            _one_pair(call, pair, trace, lines)
+            _one_pair(call, pair, trace, lines, seeds)
+    for finding in seeds.findings():
+        trace.find(finding)
     trace.lines = sorted(lines.values(), key=lambda line: (line.file, line.line, line.name))
     if not trace.lines and not trace.findings:
         trace.unknown.append(
-            "no noise was seen; the trace follows NumPy, random, secrets, PyTorch, diffprivlib "
-            "and OpenDP"
+            "no noise was seen; the trace follows NumPy, random, secrets, PyTorch, JAX, "
+            "diffprivlib and OpenDP"
         )
     return trace
 
@@ -143,13 +145,38 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
     if len(needed) > 2:
         names = ", ".join(p.name for p in needed[1:])
         raise DpframeError(f"bind {names} with functools.partial: a trace passes only the data")
+    if len(needed) == 2 and needed[0].name in ("key", "rng_key", "prng_key"):
+        return lambda data: function(primitives.key_for_argument(), data)
     if len(needed) == 2:
         return lambda data: function(primitives.generator_for_argument(), data)
     return function
 
 
-def _one_pair(
-    call: Callable[[Any], Any], pair: TracedPair, trace: Trace, lines: dict[Site, Line]
+class Seeds:
+    """The seeds that runs fix. One that differs between runs on the same data is not fixed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], dict[tuple[str, int], set[str]]] = {}
+
+    def add(self, data: tuple[str, int], tape: Tape) -> None:
+        """Add the seeds of a run on one dataset, given by its pair and its number."""
+        for file, line, seed in tape.seeds:
+            self._seen.setdefault((file, line), {}).setdefault(data, set()).add(seed)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield a finding for each line with a fixed seed."""
+        for (file, line), by_data in sorted(self._seen.items()):
+            if all(len(found) == 1 for found in by_data.values()):
+                (words, _), (seed,) = next(iter(by_data.items()))
+                yield seeded(file, line, seed, words)
+
+
+def _one_pair(  # one for each reason not to judge
+    call: Callable[[Any], Any],
+    pair: TracedPair,
+    trace: Trace,
+    lines: dict[Site, Line],
+    seeds: Seeds,
 ) -> None:
     unrecorded, unknown, released = False, False, True
     pure, squares, rounding = 0.0, 0.0, 0.0
@@ -188,8 +215,13 @@ def _one_pair(
         raised = first.leaves.get("output")
         if isinstance(raised, Raised) and first.leaves == second.leaves:
             trace.cannot_tell(f"{raised} on D and on D′, so nothing was compared")
-        for file, line, fixed in sorted(first.tape.seeds | second.tape.seeds):
-            trace.find(seeded(file, line, fixed, pair.words))
+        for file, line, name, earlier in sorted(first.tape.clashes | second.tape.clashes):
+            trace.cannot_tell(
+                f"{Path(file).name}:{line}: {name} has a key that line {earlier} used before, so "
+                "their draws depend on each other"
+            )
+        for number, each in enumerate((first, second)):
+            seeds.add((pair.words, number), each.tape)
     if unrecorded:
         trace.cannot_tell(
             "two runs on D with the same noise differ: the function uses randomness that "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
+import os
 import random
+import secrets
 import sys
 
 import numpy as np
@@ -347,3 +349,16 @@ def test_normal_noise_of_opendp_has_the_loss_of_its_rho(opendp):
     found = trace(function, D0, D1, epsilon=0.5, delta=1e-5)
     assert [finding.kind for finding in found.findings] == ["budget"]
     assert found.epsilon == pytest.approx(GaussianDP(0.25).epsilon_at(1e-5))
+
+
+# Seeds that are drawn.
+
+
+@pytest.mark.parametrize(
+    "seed", [lambda: secrets.randbits(32), lambda: int.from_bytes(os.urandom(4))]
+)
+def test_a_seed_that_is_drawn_is_not_fixed(seed):
+    def function(data):
+        return len(data) + np.random.default_rng(seed()).laplace()
+
+    assert trace(function, D0, D1, epsilon=1.0).findings == []
