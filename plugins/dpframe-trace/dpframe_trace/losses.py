@@ -59,8 +59,9 @@ class Losses:
         """Relative error of a loss that rounding in 32 bits may explain."""
         self.covering: set[Key] = set()
         """Calls whose noise hides a change, and whose results were not compared with anything."""
-        self._moves: dict[int, float] = {}
-        """For each draw, the change that it hides, in units of its scale."""
+        self._moves: dict[int, tuple[float, int]] = {}
+        """For each draw, the change that it hides, in units of its scale, and the line of the
+        sum."""
         self._lines: dict[Site, _Sums] = {}
         self._compared = Counter(
             key for use in first.uses.values() if use.compared for key in use.calls
@@ -136,6 +137,11 @@ class Losses:
         self.pure, self.squares = self.pure + loss, self.squares + square
         sums = self._sums(call)
         sums.pure, sums.square = sums.pure + loss, sums.square + square
+
+    def by_line(self, delta: float) -> dict[Site, float]:
+        """Return the loss of each line that has one."""
+        losses = {site: s.pure + normal_epsilon(s.square, delta) for site, s in self._lines.items()}
+        return {site: loss for site, loss in losses.items() if loss > 0}
 
     def _sums(self, call: Call) -> _Sums:
         return self._lines.setdefault(call.key.site, _Sums())
@@ -227,11 +233,12 @@ class Losses:
         for draw, move, error in zip(*(x.tolist() for x in (draws, moves, errors)), strict=True):
             if not math.isfinite(move):
                 continue
-            before = self._moves.setdefault(draw, move)
+            before, line = self._moves.setdefault(draw, (move, use.key.line))
             if not math.isclose(before, move, rel_tol=1e-9, abs_tol=error):
+                twice = f", on lines {line} and {use.key.line}," if line != use.key.line else ""
                 self._find(
                     "reused",
-                    f"the same noise of {call.key.name} is added to values that "
+                    f"the same noise of {call.key.name} is added{twice} to values that "
                     "change by different amounts: their difference has no noise",
                     call,
                 )

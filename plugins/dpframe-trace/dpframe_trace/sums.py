@@ -62,7 +62,7 @@ def find_sums(
         if one is None or two is None or not _same_form(runs, one, two):
             continue
         noises = [_noise(lost, each.terms) for each in one.values()]
-        used = sorted(at for each in one.values() for at in each.terms)
+        used = sorted(at for terms in {tuple(each.terms) for each in one.values()} for at in terms)
         known = [noise for noise in noises if noise is not None]
         if used != list(range(width)) or len(known) < len(noises):
             continue
@@ -199,12 +199,17 @@ def _rewritten(
         del tape.calls[c.key]
     for name in [name for name, use in tape.uses.items() if removed.intersection(use.calls)]:
         del tape.uses[name]
+    made: dict[tuple[int, ...], tuple[Key, Any]] = {}
     for nth, (path, noise) in enumerate(zip(sums, noises, strict=True)):
-        key = noise.key._replace(nth=noise.key.nth if noise.key not in tape.calls else -1 - nth)
-        scale = np.asarray(noise.scale)
-        draws = tape.released(Call(key, noise.family, scale=scale, tracked=True))
+        scale, terms = np.asarray(noise.scale), sums[path].terms
+        if tuple(terms) not in made:
+            key = noise.key._replace(nth=noise.key.nth if noise.key not in tape.calls else -1 - nth)
+            draws = tape.released(Call(key, noise.family, scale=scale, tracked=True))
+            made[tuple(terms)] = key, draws
+        key, draws = made[tuple(terms)]
         use = key._replace(name=f"added to {path}")
-        value, answer = np.asarray(sums[path].value), answers[path]
+        sign = math.copysign(1.0, terms[min(terms)])  # of the first draw, if it is used twice
+        value, answer = np.asarray(sign * sums[path].value), answers[path]
         tape.uses[use] = Use(use, (key,), draws, value, scale, answer, answer)
     return Run(tape, {**of.leaves, **answers})
 

@@ -21,6 +21,8 @@ from dpframe_trace.sums import find_sums
 
 ENDLESS = ("not-a-number", "scale", "declared")
 """Findings that make the loss infinite."""
+MOST_LINES = 8
+"""Most lines whose losses a finding lists."""
 FIRST_NOISE = 1 << 22
 """Seed of the noise of the first call, which is not compared."""
 
@@ -180,6 +182,7 @@ def _one_pair(  # one for each reason not to judge
 ) -> None:
     unrecorded, unknown, released = False, False, True
     pure, squares, rounding = 0.0, 0.0, 0.0
+    by_line: dict[Site, float] = {}
     laplace: dict[Key, tuple[Floats, Floats]] = {}
     for seed in range(trace.runs):
         first = run(call, pair.d0, Tape(seed))
@@ -203,6 +206,8 @@ def _one_pair(  # one for each reason not to judge
         unknown = unknown or math.isnan(losses.pure + losses.squares)
         pure, squares = np.fmax(pure, losses.pure), np.fmax(squares, losses.squares)
         rounding = max(rounding, losses.rounding)
+        for site, loss in losses.by_line(trace.claim[1]).items():
+            by_line[site] = max(by_line.get(site, 0.0), loss)
         both = first, second
         judge_differences(call, pair, both, losses.covering, trace, outputs=not unrecorded)
         lost_call = None if differing(first.leaves, second.leaves) else lost(first)
@@ -231,10 +236,18 @@ def _one_pair(  # one for each reason not to judge
     trace.epsilon = math.nan if unknown else float(np.maximum(trace.epsilon, total))
     if unknown and trace.claim[0] is not None:
         trace.cannot_tell("the loss of some noise is unknown, so the total may exceed the claim")
-    _judge_total((total, rounding), pair, trace, exact=released and not (pure and squares))
+    exact = released and not (pure and squares)
+    _judge_total((total, rounding), by_line, pair, trace, exact=exact)
 
 
-def _judge_total(loss: tuple[float, float], pair: TracedPair, trace: Trace, *, exact: bool) -> None:
+def _judge_total(
+    loss: tuple[float, float],
+    by_line: Mapping[Site, float],
+    pair: TracedPair,
+    trace: Trace,
+    *,
+    exact: bool,
+) -> None:
     """Compare the composed loss with the claim."""
     (total, rounding), (claimed, delta) = loss, trace.claim
     explained = math.isinf(total) and any(f.kind in ENDLESS for f in trace.findings)
@@ -244,7 +257,12 @@ def _judge_total(loss: tuple[float, float], pair: TracedPair, trace: Trace, *, e
     text = f"the noise composes to ε = {total:.4g}{at}, more than the claimed {claimed:g}"
     if exact:
         text += ", and all noised values are released"
-        trace.find(Finding("budget", text, "", 0, pair.words))
+        places = sorted(by_line)
+        one = places[0][:2] if len(places) == 1 else ("", 0)
+        if len(places) > 1:
+            parts = (f"{Path(p[0]).name}:{p[1]} {by_line[p]:.4g}" for p in places[:MOST_LINES])
+            text += f" (by line: {', '.join(parts)}{', …' if len(places) > MOST_LINES else ''})"
+        trace.find(Finding("budget", text, *one, pair.words))
     else:
         trace.cannot_tell(
             f"{text}, but this is an upper bound: not all noised values are "

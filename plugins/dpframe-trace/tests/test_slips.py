@@ -289,6 +289,27 @@ def test_other_noise_of_a_count_is_not_called_right(count):
     assert trace(count, D0, D1, epsilon=1.0).exit_code != 0
 
 
+def geometric_twice(rng, data):
+    noise = int(rng.geometric(0.5)) - int(rng.geometric(0.5))
+    return len(data) + noise, 3 * len(data) - noise
+
+
+@pytest.mark.parametrize("count", [noise_twice, geometric_twice])
+def test_lost_noise_that_is_used_twice_is_found(count):
+    found = trace(count, D0, D1, epsilon=9.0)
+    assert "reused" in [finding.kind for finding in found.findings]
+
+
+def test_lost_noise_in_two_equal_counts_is_used_once():
+    def function(rng, data):
+        count = len(data) + round(rng.laplace())
+        return count, count
+
+    found = trace(function, D0, D1, epsilon=1.0)
+    assert (found.findings, found.unknown) == ([], [])
+    assert found.epsilon == pytest.approx(1.0)
+
+
 def test_discrete_noise_that_is_not_recorded_is_no_reason_to_accuse():
     """Two runs on D are often equal."""
     draws = itertools.cycle([0, 0, 0, 0, 0, 0, 0, 1])

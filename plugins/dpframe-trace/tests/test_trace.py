@@ -138,6 +138,24 @@ def test_a_planted_mistake_is_found(function):
     assert "private" not in str(found)
 
 
+def reused_on_two_lines(rng, data):
+    draw = rng.laplace(scale=2.0)
+    total = clipped(data) + draw
+    return total, len(data) + draw
+
+
+def spent_on_two_lines(rng, data):
+    total = clipped(data) + rng.laplace()
+    return total, bins(data)[0] + rng.laplace()
+
+
+@pytest.mark.parametrize(("function", "first"), [(reused_on_two_lines, 2), (spent_on_two_lines, 1)])
+def test_a_finding_names_its_lines(function, first):
+    start = function.__code__.co_firstlineno
+    (finding,) = trace(function, D0, D1, epsilon=1.5).findings
+    assert all(str(line) in finding.text for line in (start + first, start + first + 1))
+
+
 def test_nan_is_found():
     found = trace(not_clipped, D0, np.array([np.nan, 0.4, 0.3]), epsilon=1.0)
     assert [finding.kind for finding in found.findings] == ["not-a-number"]
