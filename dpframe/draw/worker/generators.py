@@ -176,7 +176,8 @@ def _is_generator(value: Any) -> bool:
     """True for a generator, and for a source of randomness that cannot be seeded in place."""
     if _is_stateful(value) or _is(value, "numpy.random", *_OF_NUMPY, "SeedSequence"):
         return True
-    return "key<" in str(getattr(value, "dtype", "")) and _is(value, "jax", "Array")
+    # The class comes first: `pytest.mark` fails when it is asked for `dtype`.
+    return _is(value, "jax", "Array") and "key<" in str(getattr(value, "dtype", ""))
 
 
 def _is_stateful(value: Any) -> bool:

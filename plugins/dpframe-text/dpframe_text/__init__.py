@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe.plugins import Mechanism
+    from dpframe.plugins import Attack, HostMechanism, Mechanism, Neighbourhood, Pair
+    from dpframe_text.audit import audit_text as audit_text
+
+_HOME = {"audit_text": "audit"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 @hookimpl
-def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Return text mechanisms from the literature, most of them also in an incorrect version."""
-    return []
+def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
+    """Return rewriting programs, and text mechanisms from the literature."""
+    from dpframe_text.text_search import Rewriter
+
+    return [Rewriter]
+
+
+@hookimpl
+def dpframe_attacks() -> list[type[Attack]]:
+    """Return the attack on rewritten texts."""
+    from dpframe_text.text_attack import TextFeatures
+
+    return [TextFeatures]
+
+
+@hookimpl
+def dpframe_pairs() -> list[type[Pair]]:
+    """Return the pair of two texts."""
+    from dpframe_text.text_pairs import TextPair
+
+    return [TextPair]
+
+
+@hookimpl
+def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
+    """Return the neighbourhood of texts."""
+    from dpframe_text.text_search import Texts
+
+    return [Texts]
