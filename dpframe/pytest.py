@@ -57,6 +57,7 @@ def assert_dp(
     limit: float | None = None,
     outputs: Mapping[str, bool] | None = None,
     constant: bool = False,
+    trace: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fail if runs of a function on two neighbouring datasets refute its claim.
@@ -96,6 +97,9 @@ def assert_dp(
             exceptions say.
         constant: True if all answers may be equal. Default: UndecidedError if they all are, because
             nothing was tested.
+        trace: True to also run the function with recorded noise in the process of the test, and
+            list the lines that leak in the message. Needs a plugin such as dpframe-trace. Its
+            findings never decide the test.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -107,7 +111,7 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant, trace)
 
     def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import AssertionTerms, over_one_pair
@@ -148,6 +152,7 @@ def search_violation(
     limit: float | None = None,
     outputs: Mapping[str, bool] | None = None,
     constant: bool = False,
+    trace: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fail if any pair of neighbours that a search finds refutes a function's claim.
@@ -195,6 +200,7 @@ def search_violation(
         limit: as for `assert_dp`.
         outputs: as for `assert_dp`.
         constant: as for `assert_dp`, for the answers on all pairs.
+        trace: as for `assert_dp`, on pairs derived from the table.
         out: as for `assert_dp`.
 
     Returns:
@@ -206,7 +212,7 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant, trace)
 
     def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import AssertionTerms, over_a_table

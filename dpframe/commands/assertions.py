@@ -84,6 +84,7 @@ class AssertionTerms(NamedTuple):
     limit: float | None
     outputs: Mapping[str, bool] | None
     constant: bool  # True if all answers may be equal
+    trace: bool = False  # True if plugins also trace the noise
 
     def claimed(self) -> Claim:
         """Return the claim; raise DpframeError if there is none, or two."""
@@ -119,6 +120,7 @@ class AssertionTerms(NamedTuple):
             ("raises", self.raises in (None, "answer", "fail"), '"answer" or "fail"'),
             ("attributes", of_names, "a list of names"),
             ("constant", isinstance(self.constant, bool), "true or false"),
+            ("trace", isinstance(self.trace, bool), "true or false"),
             ("outputs", of_outputs, 'a dict of "time", "bits" and "messages", each true or false'),
         ):
             if not valid:
@@ -179,7 +181,8 @@ def over_one_pair(
     search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
     spec = terms.spec(mechanism.name, search)
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
-    return _audit(spec, plugins, (release, data, terms.query), terms, place, workers)
+    traced = _tracing(release, {"d0": data[0], "d1": data[1]}, terms)
+    return _audit(spec, plugins, (release, data, terms.query), terms, place, workers, traced)
 
 
 def over_a_table(
@@ -214,6 +217,8 @@ def over_a_table(
     if (other := other_relation(terms.claim, str(neighbours["adjacency"]))) is not None:
         raise DpframeError(f"claim, adjacency: {other}")
     if neighbours["adjacency"] in VECTOR_ADJACENCIES:
+        if terms.trace:
+            raise DpframeError(f"trace: not for adjacency {neighbours['adjacency']!r}")
         params = _vectors(table, neighbours, terms)
         as_given = list if isinstance(table, list) else np.asarray
         mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
@@ -235,7 +240,8 @@ def over_a_table(
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
     spec = terms.spec(mechanism.name, {"use": "records", "params": params, **leaks})
-    return _audit(spec, [mechanism], (release, terms.query), terms, place, workers)
+    traced = _tracing(release, {"table": table, **neighbours}, terms)
+    return _audit(spec, [mechanism], (release, terms.query), terms, place, workers, traced)
 
 
 def _vectors(answers: Any, neighbours: dict[str, Any], terms: AssertionTerms) -> dict[str, Any]:
@@ -293,6 +299,7 @@ def _audit(
     terms: AssertionTerms,
     place: Callable[[], Path],
     workers: Workers,
+    traced: Callable[[], list[str]] = list,
 ) -> AuditOutcome:
     """Audit in worker processes, or in this process if `handed` cannot be sent to a worker."""
     from dpframe.draw.compile_cache import keep_compiled_programs
@@ -324,15 +331,39 @@ def _audit(
     path = records.write(record, place())
     (cell,) = record.cells
     failed: Exception | None = None
+    findings = traced()
     if cell.verdict == VIOLATED or exceeds(cell):
         lines = [*_failure(record, source.words), *_reasons(cell, plugins[0], source.words)]
         if len(handed) > 2:  # a search makes its own pairs
             lines += _neighbours(terms.claimed(), *handed[1])
+        lines += findings or ["  trace: no finding"] * terms.trace
         failed = ViolationError("\n".join([*lines, *_again(path, aside)]), record, path)
     elif cell.verdict != CONSISTENT:
-        lines = [*_undecided(record, terms), *_order(cell, handed[0]), *_again(path, aside)]
-        failed = UndecidedError("\n".join(lines), record, path)
-    return AuditOutcome(record, _sentence(record), failed)
+        lines = [*_undecided(record, terms), *_order(cell, handed[0]), *findings]
+        lines += ["  a trace compares runs: its findings are no verdict"] * bool(findings)
+        failed = UndecidedError("\n".join([*lines, *_again(path, aside)]), record, path)
+    return AuditOutcome(record, "\n".join([_sentence(record), *findings]), failed)
+
+
+def _tracing(
+    release: Callable[..., Any], data: Mapping[str, Any], terms: AssertionTerms
+) -> Callable[[], list[str]]:
+    """Return a function that traces a release and returns its findings, one per line.
+
+    The release runs in this process, after the audit. Raises DpframeError if no plugin traces.
+    """
+    tracers = load().tracers() if terms.trace else []
+
+    def traced() -> list[str]:
+        found: list[str] = []
+        for tracer in tracers:
+            try:
+                found += tracer(release, data, terms.claimed())
+            except Exception as error:  # the verdict does not depend on it
+                found.append(f"failed: {type(error).__name__}: {message(error)}")
+        return [f"  trace: {escape(text)}" for text in found]
+
+    return traced
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
 if TYPE_CHECKING:
+    from dpframe.claims import Claim
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.estimator import Estimator
     from dpframe.interfaces.executor import Executor
@@ -69,3 +70,8 @@ def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
 @hookspec
 def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
     """Returns the executor classes that the plugin provides."""
+
+
+@hookspec
+def dpframe_tracers() -> Sequence[Callable[[Any, Mapping[str, Any], Claim], Sequence[str]]]:  # type: ignore[empty-body]
+    """Returns functions of a release, its data and its claim that trace it and return findings."""

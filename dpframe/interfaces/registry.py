@@ -38,6 +38,7 @@ KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
 HOOKS = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
 EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
+TRACERS = "dpframe_tracers"  # this hook is called only if a test traces its function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,6 +211,17 @@ class Registry:
                 warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
         return classes.get(address.partition(":")[0], classes["tcp"])(address, warn)
 
+    def tracers(self) -> list[Callable[..., Sequence[str]]]:
+        """Return the functions of plugins that trace a release; raise PluginError without any."""
+        self._add_installed()
+        found: list[Callable[..., Sequence[str]]] = []
+        for hook in getattr(self._manager.hook, TRACERS).get_hookimpls():
+            with self._guarded(hook.plugin_name.partition(":")[0], "", TRACERS):
+                found += hook.function()
+        if not found:
+            raise PluginError("trace: no plugin traces functions: pip install dpframe-trace")
+        return found
+
     def _add_installed(self) -> None:
         """Add the plugin modules of other distributions, once."""
         if self._is_complete:
@@ -231,7 +243,7 @@ class Registry:
             self._sources.append(Source(distribution, version, what, module, {}))
             for caller in self._manager.get_hookcallers(module) or ():
                 if not caller.has_spec():
-                    hint = did_you_mean([*HOOKS.values(), EXECUTORS], caller.name)
+                    hint = did_you_mean([*HOOKS.values(), EXECUTORS, TRACERS], caller.name)
                     error = f"implements {caller.name}, which is not a hook of dpframe{hint}"
                     self._fail(distribution, version, what, error)
 
@@ -349,7 +361,7 @@ class Registry:
             for kind, name in names
             if (kind, name) in self._names(BUILTIN)
         ]
-        if not (wrong or names or EXECUTORS in hooks):
+        if not (wrong or names or {EXECUTORS, TRACERS}.intersection(hooks)):
             example = 'class Mine(HostMechanism, name="mine")'
             wrong = [f"it defines no plugin, such as {example}, and no prepare(params, data)"]
         if wrong:

@@ -6,15 +6,18 @@ import functools
 import random
 import tempfile
 import threading
+import types
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from dpframe.claims import GaussianDP
+from dpframe.claims import GaussianDP, PureDP
 from dpframe.commands.assertions import takes_generator
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.errors import DpframeError
+from dpframe.interfaces.hookspecs import hookimpl
+from dpframe.interfaces.registry import Registry
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
 from dpframe.results import store as records
 
@@ -407,3 +410,40 @@ def test_query_answers_that_make_no_sense(arguments: dict[str, Any], message: st
     given = {"table": ANSWERS, "adjacency": "each-by-one", "epsilon": 1.0, **arguments}
     with pytest.raises(DpframeError, match=message):
         search_violation(above_threshold, **given)
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A plugin that traces; its calls are listed."""
+    plugin, calls = types.ModuleType("own"), list[Any]()
+
+    def tracer(release: Any, data: Any, claim: Any) -> list[str]:
+        calls.append((release, sorted(data), claim))
+        return ["line 3 leaks"]
+
+    plugin.dpframe_tracers = hookimpl(lambda: [tracer])  # type: ignore[attr-defined]
+    registry = Registry()
+    registry._add("own", "1", "module", lambda: plugin)
+    monkeypatch.setattr("dpframe.commands.assertions.load", lambda: registry)
+    return calls
+
+
+def test_the_findings_of_a_tracer_are_in_the_message(traced: list[Any]) -> None:
+    with pytest.raises(ViolationError, match="  trace: line 3 leaks"):
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, trace=True, **BUDGET)
+    assert traced == [(half, ["d0", "d1"], PureDP(1.0))]
+
+
+def test_the_findings_of_a_tracer_are_no_verdict(traced: list[Any]) -> None:
+    with pytest.raises(UndecidedError, match=r"line 3 leaks\n.* its findings are no verdict"):
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, trace=True, trials=3)
+    assert_dp(noisy_sum, d0=D0, d1=D1, epsilon=1.0, trace=True, **BUDGET)
+
+
+def test_a_trace_needs_a_plugin_and_is_true_or_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpframe.commands.assertions.load", Registry)
+    with pytest.raises(DpframeError, match="pip install dpframe-trace"):
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, trace=True, **BUDGET)
+    wrong: Any = "yes"
+    with pytest.raises(DpframeError, match="trace: 'yes' is not true or false"):
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, trace=wrong, **BUDGET)
