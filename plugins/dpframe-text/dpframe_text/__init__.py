@@ -23,30 +23,34 @@ def __getattr__(name: str) -> object:
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
     """Return rewriting programs, and text mechanisms from the literature."""
+    from dpframe_text.systems import ADePTSystem, DPTextSystem
     from dpframe_text.text_search import Rewriter
 
-    return [Rewriter]
+    return [Rewriter, DPTextSystem, ADePTSystem]
 
 
 @hookimpl
 def dpframe_attacks() -> list[type[Attack]]:
-    """Return the attack on rewritten texts."""
+    """Return the attacks on rewritten texts: as texts, and as token numbers."""
+    from dpframe_text.systems import TokenOdds
     from dpframe_text.text_attack import TextFeatures
 
-    return [TextFeatures]
+    return [TextFeatures, TokenOdds]
 
 
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
-    """Return the pair of two texts."""
+    """Return the pairs of two texts, and of two sentences as token numbers."""
+    from dpframe_text.sentences import Sentences
     from dpframe_text.text_pairs import TextPair
 
-    return [TextPair]
+    return [TextPair, Sentences]
 
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """Return the neighbourhood of texts."""
+    """Return the neighbourhoods of texts, and of sentences as token numbers."""
+    from dpframe_text.sentences import SentencePairs
     from dpframe_text.text_search import Texts
 
-    return [Texts]
+    return [Texts, SentencePairs]
