@@ -287,9 +287,11 @@ class Tape:
         for call in calls:
             call.compared = call.compared or compared
         old, own = self.before.uses.get(key) if self.before else None, copy.deepcopy(result)
+        scale = self.scales(draws) * np.abs(factor)
         if old is not None and np.shape(old.result) == np.shape(result):
             if self.loose.isdisjoint(call.key for call in calls):
-                result = copy.deepcopy(old.result)
+                # Noise of scale 0 hides nothing.
+                result = _as_python(np.where(scale == 0, result, old.result))
             elif compared and self.flip:
                 result = _as_python(np.logical_not(old.result))
         self.uses[key] = Use(
@@ -297,7 +299,7 @@ class Tape:
             tuple(call.key for call in calls),
             draws,
             np.where(factor < 0, -number, number),
-            self.scales(draws) * np.abs(factor),
+            scale,
             copy.deepcopy(result),
             own,
             compared,

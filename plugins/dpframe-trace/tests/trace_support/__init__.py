@@ -1,0 +1,1 @@
+"""Functions that the tests trace."""
