@@ -50,6 +50,7 @@ def assert_dp(
     trials: int | None = None,
     seed: int = 0,
     query: Callable[[Any], Any] | None = None,
+    choices: Callable[[Any], Any] | None = None,
     sensitivity: float | None = None,
     norm: float = 1,
     attributes: Sequence[str] = (),
@@ -85,6 +86,9 @@ def assert_dp(
         seed: of the generator that `release(rng, data)` gets.
         query: the value that the function would release without its noise, as `query(data)`, if
             known: a change larger than `sensitivity` fails the test without any draw.
+        choices: the distribution of the answer, as `choices(data)`, if it is known: logarithms of
+            probabilities, see `dpframe.plugins.Mechanism.choices`. The loss is computed from it,
+            which decides a claim of any ε, and draws are compared with it.
         sensitivity: of the query; the noise is made for it.
         norm: of the sensitivity: 1, 2 or inf.
         attributes: names that are read from an answer that is an object; default: all public ones.
@@ -111,7 +115,10 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant, trace)
+    called = (
+        *(query, choices, sensitivity, norm, attributes, raises, limit, outputs),
+        *(constant, trace),
+    )
 
     def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import AssertionTerms, over_one_pair
@@ -145,6 +152,7 @@ def search_violation(
     trials: int | None = None,
     seed: int = 0,
     query: Callable[[Any], Any] | None = None,
+    choices: Callable[[Any], Any] | None = None,
     sensitivity: float | None = None,
     norm: float = 1,
     attributes: Sequence[str] = (),
@@ -193,6 +201,7 @@ def search_violation(
         trials: most releases, on D and on D′ each, of all pairs together.
         seed: of the search, and of the generator that `release(rng, data)` gets.
         query: as for `assert_dp`; it is compared on every pair that is proposed.
+        choices: as for `assert_dp`; of every pair that is proposed.
         sensitivity: as for `assert_dp`; for query answers, the most that one of them moves.
         norm: as for `assert_dp`.
         attributes: as for `assert_dp`.
@@ -212,7 +221,10 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant, trace)
+    called = (
+        *(query, choices, sensitivity, norm, attributes, raises, limit, outputs),
+        *(constant, trace),
+    )
 
     def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import AssertionTerms, over_a_table

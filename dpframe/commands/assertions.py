@@ -33,10 +33,16 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report.number_format import brief, duration, percent, quantity
 from dpframe.report.verdict_text import by_distance, raised
-from dpframe.report.witness import as_tables, noise_too_small, with_finding
+from dpframe.report.witness import (
+    COMPUTED,
+    as_tables,
+    computed_excess,
+    excess_pair,
+    with_finding,
+)
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
-from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds
+from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds, found_consistent
 from dpframe.search.black_box_arms import draws_needed
 
 UNLIMITED = 2**40  # trials if only the time is limited
@@ -77,6 +83,7 @@ class AssertionTerms(NamedTuple):
     trials: int | None
     seed: int
     query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
+    choices: Callable[[Any], Any] | None  # the distribution of an answer
     sensitivity: float | None
     norm: float
     attributes: Sequence[str]  # attributes to read from an answer that is an object
@@ -182,7 +189,8 @@ def over_one_pair(
     spec = terms.spec(mechanism.name, search)
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
     traced = _tracing(release, {"d0": data[0], "d1": data[1]}, terms)
-    return _audit(spec, plugins, (release, data, terms.query), terms, place, workers, traced)
+    handed = release, data, terms.query, terms.choices
+    return _audit(spec, plugins, handed, terms, place, workers, traced)
 
 
 def over_a_table(
@@ -241,7 +249,8 @@ def over_a_table(
         raise DpframeError(f"table: {error}") from None
     spec = terms.spec(mechanism.name, {"use": "records", "params": params, **leaks})
     traced = _tracing(release, {"table": table, **neighbours}, terms)
-    return _audit(spec, [mechanism], (release, terms.query), terms, place, workers, traced)
+    handed = release, terms.query, terms.choices
+    return _audit(spec, [mechanism], handed, terms, place, workers, traced)
 
 
 def _vectors(answers: Any, neighbours: dict[str, Any], terms: AssertionTerms) -> dict[str, Any]:
@@ -334,11 +343,11 @@ def _audit(
     findings = traced()
     if cell.verdict == VIOLATED or exceeds(cell):
         lines = [*_failure(record, source.words), *_reasons(cell, plugins[0], source.words)]
-        if len(handed) > 2:  # a search makes its own pairs
+        if len(handed) > 3:  # a search makes its own pairs
             lines += _neighbours(terms.claimed(), *handed[1])
         lines += findings or ["  trace: no finding"] * terms.trace
         failed = ViolationError("\n".join([*lines, *_again(path, aside)]), record, path)
-    elif cell.verdict != CONSISTENT:
+    elif cell.verdict != CONSISTENT and not found_consistent(cell):
         lines = [*_undecided(record, terms), *_order(cell, handed[0]), *findings]
         lines += ["  a trace compares runs: its findings are no verdict"] * bool(findings)
         failed = UndecidedError("\n".join([*lines, *_again(path, aside)]), record, path)
@@ -400,6 +409,8 @@ def mechanism_of(
     if query is not None:
         body["query"] = lambda self, data: query(data)
         body["sensitivity"], body["norm"] = terms.sensitivity, terms.norm
+    if (stated := terms.choices) is not None:
+        body["choices"] = lambda self, data: stated(as_given(data))
     name = name_of(release)
     title = "release" if name == "train" else name
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
@@ -559,11 +570,15 @@ def _sentence(record: Record) -> str:
     if cell.search is not None and cell.search.pairs > 1:
         runs += f", on {cell.search.pairs} pairs"
     if exceeds(cell):
-        return f"{_claim(cell)}: the query changes by more than its noise is scaled for (exact)"
+        return f"{_claim(cell)} violated, {computed_excess(cell)}"
     notes = cell.estimate.notes if cell.estimate is not None else ()
     given = "".join(f"; note: {note}" for note in notes if note.startswith(GAVE))
     if cell.verdict == VIOLATED:
         return f"{_claim(cell)} violated, after {runs}{raised(record)}{given}"
+    if cell.stated is not None and (cell.verdict == CONSISTENT or found_consistent(cell)):
+        computed = f"{COMPUTED} of {cell.stated.pairs:,} pair{'s' * (cell.stated.pairs > 1)}"
+        agree = f"{cell.stated.draws:,} draws from each dataset agree with it"
+        return f"no violation of {_claim(cell)}, {computed}: {cell.stated.words}; {agree}"
     if cell.verdict == CONSISTENT:
         limits = f"\n  {text}" if (text := covered(cell)) else ""
         return f"no violation of {_claim(cell)} found in {runs}{raised(record)}{given}{limits}"
@@ -577,7 +592,7 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
     """
     (cell,) = record.cells
     label = cell.mechanism.label
-    if exceeds(cell) and cell.verdict != VIOLATED:
+    if cell.exact is not None and cell.exact.exceeding and cell.verdict != VIOLATED:
         yield f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"
     else:
         yield f"{label} violates its claim, {_claim(cell)}{raised(record)}"
@@ -585,7 +600,11 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
         if text.startswith(RAISES) and cell.search is not None and text in cell.search.event:
             yield f"  exception: {escape(texts.get(code_of_trace(kind), text))}"
     if exceeds(cell):
-        yield f"  {noise_too_small(cell)}"
+        yield f"  {computed_excess(cell)}"
+    if cell.stated is not None and cell.stated.exceeding and cell.verdict != VIOLATED:
+        yield f"  agreement: {cell.stated.draws:,} draws from D and D′ each fit that distribution"
+        yield from _data(cell)
+        return
     if cell.estimate is not None:
         heading = "bound" if cell.verdict == VIOLATED else "draws"
         yield f"  {heading}: {cell.reason}; confidence {percent(record.audit.confidence)}"
@@ -630,7 +649,7 @@ def _leak(cell: CellRecord) -> Iterator[str]:
                 yield f"  outputs {place} this event: {'; '.join(outputs)}"
     if cell.search is not None and cell.search.pairs > 1 and cell.verdict == VIOLATED:
         yield f"  for other leaks: ignore=[{cell.search.leak!r}]"
-    exact = [witness.pair for witness in cell.exact.witnesses] if cell.exact else []
+    exact = [excess_pair(cell)] if exceeds(cell) else []
     for need in {
         need.feature: need for pair in (cell.pair, *exact) for need in pair.needs
     }.values():

@@ -115,7 +115,7 @@ def verify(
         verified.drawn = min(len(usual), max(1, math.ceil(share * len(blocks))))
         for draw in [*large, *random.SystemRandom().sample(usual, verified.drawn)]:
             draw()
-        runner.check_sensitivities()
+        runner.check_without_draws()
     cells = [*plan.searches, *(cell for one in plan.passes for cell, _ in one.cells)]
     planned = {cell.id for cell in cells} | runner.results.keys()
     again = {name: cell for name, cell in runner.results.items() if name not in verified.unchecked}

@@ -6,13 +6,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from dpframe.common.text import error_message
 from dpframe.draw import requests
 from dpframe.draw.worker import generators
 from dpframe.draw.worker.frames import Frame
 from dpframe.draw.worker.mechanism_sampler import MechanismSampler
-from dpframe.draw.worker.query import Queried, Refused, parse_reply
+from dpframe.draw.worker.query import Refused
 from dpframe.errors import SampleError
 
 
@@ -73,13 +74,21 @@ class _Inline(requests.WorkerLease):
             kind = requests.OutOfMemoryError if memory else requests.RaisedError
             raise kind(f"{what} raised {error_message(error)}") from error
 
-    def query(self, data: int, deadline: float | None) -> Queried:
+    def reply(self, question: Mapping[str, Any], deadline: float | None) -> Frame:
         del deadline
+        what = question["request"]
         with self.here.turn:
+            drawn = question.get("draws")  # draws seed the generators of this process
+            restore = generators.keep(self.sampler.kept_generators()) if drawn else None
             try:
-                return parse_reply(self.sampler.query(data))
+                return self.sampler.reply(dict(question))
             except Refused as refused:
                 raise SampleError(str(refused)) from None
+            except Exception as error:
+                raise requests.RaisedError(f"{what} raised {error_message(error)}") from error
+            finally:
+                if restore is not None:
+                    restore()
 
     def _next(self, drawing: Iterator[Frame]) -> Frame | None:
         """Return the next outputs, and restore the generators of the process."""

@@ -14,7 +14,6 @@ from dpframe.common import machine, text
 from dpframe.draw import requests
 from dpframe.draw.process import WorkerExited, WorkerProcess, WorkerStderr, end
 from dpframe.draw.worker.frames import Frame, NoFrameError
-from dpframe.draw.worker.query import Queried, Refused, parse_reply
 from dpframe.errors import SampleError
 
 LOAD_SECONDS = 60.0
@@ -225,20 +224,18 @@ class _Worker(requests.WorkerLease):
         except WorkerExited as exited:
             raise self._ended(exited, "while it sampled") from None
 
-    def query(self, data: int, deadline: float | None) -> Queried:
+    def reply(self, question: Mapping[str, Any], deadline: float | None) -> Frame:
         self.is_idle = False
         try:
-            self.process.send({"request": "query", "data": data})
+            self.process.send(dict(question))
             frame = self.process.receive(deadline)
         except WorkerExited as exited:
-            raise self._ended(exited, "while it computed its query") from None
+            what = question["request"]
+            raise self._ended(exited, f"while it computed its {what}") from None
         self.is_idle = True
-        if frame.header["reply"] != "queried":
-            raise requests.problem(frame, "sample")
-        try:
-            return parse_reply(frame)
-        except Refused as refused:
-            raise SampleError(str(refused)) from None
+        if frame.header["reply"] not in ("queried", "choices"):
+            raise requests.problem(frame, str(question["request"]))
+        return frame
 
     def start_loading(self, deadline: float) -> None:
         """Send the black box to the process, unless it holds it."""

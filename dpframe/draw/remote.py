@@ -14,7 +14,7 @@ from dpframe import environments as places
 from dpframe.draw import pool, requests
 from dpframe.draw.local_executor import plugin_classes, result
 from dpframe.draw.streams import chunks_in_words
-from dpframe.draw.worker.query import Queried
+from dpframe.draw.worker.frames import Frame
 from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, WrongResultError
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
@@ -268,9 +268,9 @@ class _Remote(requests.WorkerLease):
         if drawn.ending is not None:
             raise drawn.ending
 
-    def query(self, data: int, deadline: float | None) -> Queried:
-        with self._source.local.lend(self._load) as (worker, *_):  # a query is not a draw
-            return worker.query(data, deadline)
+    def reply(self, question: Mapping[str, Any], deadline: float | None) -> Frame:
+        with self._source.local.lend(self._load) as (worker, *_):  # a question is not a draw
+            return worker.reply(question, deadline)
 
     def _drawn(self, request: requests.Request, deadline: float | None) -> BlackBoxOutputs:
         """Return the result of a task; try again if its machine ended it.

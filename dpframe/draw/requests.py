@@ -29,7 +29,6 @@ from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 
 if TYPE_CHECKING:
     from dpframe.draw.streams import Asking, Shape, Stream
-    from dpframe.draw.worker.query import Queried
 
 MOST_WORDS = 1 << 14  # texts that a run keeps
 
@@ -251,8 +250,8 @@ class WorkerLease(ABC):
         return np.concatenate([drawn.outputs for drawn in self.draw(request, deadline)])
 
     @abstractmethod
-    def query(self, data: int, deadline: float | None) -> Queried:
-        """Return the answer of the first mechanism of the load without noise.
+    def reply(self, question: Mapping[str, Any], deadline: float | None) -> Frame:
+        """Return the answer to a question about the first mechanism; see `Sampler.reply`.
 
         Raises:
             SampleError, DeadlinePassed, RunCancelled: as `draw` does.

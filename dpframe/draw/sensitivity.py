@@ -86,6 +86,11 @@ class SensitivityCheck:
             notes=[text(note) for note in notes],
         )
 
+    def compare(self, pair: Pair) -> ExactRecord | None:
+        """Check one pair, and return the result."""
+        self.look([pair])
+        return self.record
+
     def look(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Check pairs, and return them by change ÷ sensitivity of the query, the largest first.
 
@@ -140,8 +145,11 @@ class SensitivityCheck:
             def answer(number: int, index: int) -> Queried:
                 seconds = self.run.seconds
                 until = None if seconds is None else time.monotonic() + seconds
+                question = {"request": "query", "data": 2 * number + index}
                 try:
-                    return worker.query(2 * number + index, until)
+                    return parse_reply(worker.reply(question, until))
+                except Refused as refused:
+                    raise SampleError(str(refused)) from None
                 except DeadlinePassed:
                     raise SampleError(
                         f"query did not return within the {seconds:g} s of run.seconds"

@@ -38,7 +38,7 @@ from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import cell_record
-from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
+from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.verdict import Looks
 from dpframe.spec.audit import Cell
 
@@ -105,7 +105,7 @@ def run(
         runner.run_all(plan.passes)
         if plan.searches:
             runner.search(plan.searches)
-        runner.check_sensitivities()
+        runner.check_without_draws()
         if plan.audit.run.power is not None:
             runner.results |= power.with_power(plan, runner.results)
     ledger.write()  # before the caller sees a result
@@ -388,32 +388,38 @@ class Runner:
         trials = cell.trials, cell.trials
         return self.ledger.look(Question(stream[:3], about, trials, rounds_in(rounds)), stream[:3])
 
-    def check_sensitivities(self) -> None:
-        """Check the sensitivities of queries on fixed pairs, without a draw."""
-        by_pair: dict[Any, ExactRecord | str | None] = {}
-        for cell in self.plan.audit.cells:
-            result = self.results.get(cell.id)
-            mechanism, pair = cell.mechanism.value, cell.pair.value
-            if result is None or cell.search is not None or not mechanism.has_query():
-                continue
-            if (mechanism, pair) not in by_pair:
-                by_pair[mechanism, pair] = self._sensitivity(mechanism, pair)
-            exact = by_pair[mechanism, pair]
-            if not isinstance(exact, str):
-                self.results[cell.id] = result.model_copy(update={"exact": exact})
-            elif result.reason is None:
-                self.results[cell.id] = cell_record(cell, reason=exact)
+    def check_without_draws(self) -> None:
+        """Compare queries with their sensitivity, and stated distributions with the claim.
 
-    def _sensitivity(self, mechanism: Any, pair: Any) -> ExactRecord | str | None:
+        On fixed pairs; a search compares the pairs that it proposes.
+        """
         from dpframe.draw.sensitivity import SensitivityCheck
+        from dpframe.draw.stated import StatedCheck
 
-        run = self.plan.audit.run
-        check = SensitivityCheck(mechanism, self.source, run)
-        try:
-            machine.with_timeout(partial(check.look, [pair]), run.seconds)
-            return check.record
-        except (CellError, machine.StuckError) as error:
-            return str(error)
+        run, done = self.plan.audit.run, dict[Any, Any]()
+        for cell in self.plan.audit.cells:
+            mechanism, pair = cell.mechanism.value, cell.pair.value
+            stream = Stream(
+                cell.seed, digest([cell.mechanism.distribution, cell.mechanism.use]), 0, EVAL
+            )
+            for field, given in (("exact", mechanism.has_query), ("stated", mechanism.has_choices)):
+                result = self.results.get(cell.id)
+                if result is None or cell.search is not None or not given():
+                    continue
+                if (key := (field, mechanism, pair)) not in done:
+                    check: SensitivityCheck | StatedCheck = (
+                        SensitivityCheck(mechanism, self.source, run)
+                        if field == "exact"
+                        else StatedCheck(mechanism, self.source, run, stream)
+                    )
+                    try:
+                        done[key] = machine.with_timeout(partial(check.compare, pair), run.seconds)
+                    except (CellError, machine.StuckError) as error:
+                        done[key] = str(error)
+                if not isinstance(done[key], str):
+                    self.results[cell.id] = result.model_copy(update={field: done[key]})
+                elif result.reason is None:
+                    self.results[cell.id] = cell_record(cell, reason=done[key])
 
 
 def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:

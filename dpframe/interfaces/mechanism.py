@@ -93,6 +93,29 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """True if the mechanism gives a `query`."""
         return type(self).query is not _AnyMechanism.query
 
+    def choices(self, data: Any) -> Any:
+        """Return the distribution of an output whose places are chosen independently.
+
+        Optional, for a softmax over a vocabulary, an exponential mechanism or another choice with
+        known probabilities. The loss of every pair is then computed without draws, which decides
+        claims of any ε: a verdict about the distribution that is stated here. Some outputs are
+        drawn to test that the mechanism samples from it; the cell fails if it does not.
+
+        Args:
+            data: the dataset, as the pair makes it.
+
+        Returns:
+            Logarithms of probabilities: a dict of them by output; a list of such dicts, one for
+            each place of an output (a list, or a text of words); or an array, [outcomes] or
+            [places, outcomes], for outputs that are numbers 0, 1, … The same data always give the
+            same answer.
+        """
+        raise NotImplementedError
+
+    def has_choices(self) -> bool:
+        """True if the mechanism states its `choices`."""
+        return type(self).choices is not _AnyMechanism.choices
+
     @property
     def norm(self) -> float:
         """Norm of the sensitivity: 1, 2 or inf. A class attribute or a property."""
@@ -389,8 +412,9 @@ class ForeignMechanism(HostMechanism):
     array. It may define `seed(n)`, called before every chunk of releases; otherwise it may use any
     source of randomness. If it defines `query(params, data)`, its release without noise, and
     `sensitivity(params)`, for which the noise is scaled, changes of the query are checked exactly;
-    the class may give `sensitivity` instead. It runs in a worker process of its own with one
-    thread, under Python 3.8 or later, and needs only the packages that it imports.
+    the class may give `sensitivity` instead. `choices(params, data)` states the distribution of an
+    output, as a method `choices` does. It runs in a worker process of its own with one thread,
+    under Python 3.8 or later, and needs only the packages that it imports.
 
     An author names the module: `class Mine(ForeignMechanism, name="mine")` with `module =
     "mine_box.py"`, a path beside the file that defines the class.
@@ -449,6 +473,17 @@ class ForeignMechanism(HostMechanism):
         if self.environment is not None:
             raise RuntimeError(f"it runs in the environment {self.environment!r} only")
         return _imported(self.program().path).prepare(self.arguments(), data)
+
+    def has_choices(self) -> bool:
+        """True if the module defines `choices`."""
+        try:
+            return defines(self.program().path.read_bytes(), "choices")
+        except (OSError, ValueError):
+            return False
+
+    def choices(self, data: Any) -> Any:
+        """Return the module's `choices(params, data)`: the distribution of its output."""
+        return _imported(self.program().path).choices(self.arguments(), data)
 
     def query(self, data: Any) -> Any:
         """Return the module's `query(params, data)`: its release without noise."""

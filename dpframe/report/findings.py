@@ -22,7 +22,7 @@ from dpframe.report.verdict_text import (
     CellOutcome,
     outcome,
 )
-from dpframe.report.witness import event_in_words, needs, with_finding
+from dpframe.report.witness import COMPUTED, event_in_words, needs, with_finding
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import (
     SAW_NOTHING,
@@ -212,13 +212,13 @@ def _reasons(cell: CellRecord, *, alone: bool) -> Iterator[tuple[Kind, str]]:
 
     The reason of an audit's only cell follows the answer and is not repeated.
     """
-    why = cell.reason or NO_REASON
+    why, state = cell.reason or NO_REASON, verdict_text.state(cell)
     if verdict_text.is_unexpected(cell):
-        text = f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
+        text = f"expected {WORDS[cell.expected]}, found: {WORDS[state]}"
         yield Kind.UNEXPECTED, text
     if cell.status != "ok" and not alone:
         yield Kind.FAILED, f"failed: {why}"
-    if cell.verdict == "inconclusive" and not alone:
+    if state == "inconclusive" and not alone:
         yield Kind.UNDECIDED, f"inconclusive: {why}"
     if (stepped := _stepped(cell)) is not None:
         yield Kind.TOGETHER, stepped
@@ -271,11 +271,12 @@ def _together(several: list[Names]) -> str:
 
 
 def _exact(record: Record) -> Iterator[Finding]:
-    """Describe the exact comparison of the query in the first cell of each mechanism."""
+    """Describe the exact comparisons in the first cell of each mechanism."""
+    yield from _stated(record)
     wrong: dict[str, CellRecord] = {}
     kept: dict[str, int] = {}  # mechanism and the pairs on which its query was compared
     for cell in record.cells:
-        if exceeds(cell):
+        if cell.exact is not None and cell.exact.exceeding:
             wrong.setdefault(cell.mechanism.label, cell)
         elif cell.exact is not None:
             kept[cell.mechanism.label] = cell.exact.pairs
@@ -294,6 +295,24 @@ def _exact(record: Record) -> Iterator[Finding]:
                 f"The query of {label} keeps to its sensitivity on {plural(number, 'pair')}, "
                 "exactly; this says nothing about other pairs or about its noise."
             )
+
+
+def _stated(record: Record) -> Iterator[Finding]:
+    """Describe the losses of stated distributions, those beyond their claims first."""
+    cells = {c.mechanism.label: c for c in record.cells[::-1] if c.stated is not None}
+    cells |= {c.mechanism.label: c for c in record.cells if c.stated and c.stated.exceeding}
+    ordered = sorted(cells.items(), key=lambda item: not exceeds(item[1]))
+    for label, cell in ordered[:MOST_LISTED]:
+        stated = cell.stated
+        assert stated is not None
+        where = f"{stated.pair.use}, the worst of {stated.pairs} pairs"
+        pair = where if stated.pairs > 1 else f"pair {stated.pair.use}"
+        yield _evidence(
+            f"{label}, {COMPUTED}: {stated.words} ({pair}). {stated.draws:,} draws from each "
+            "dataset agree with that distribution."
+        )
+    if len(ordered) > MOST_LISTED:
+        yield _evidence(f"{len(ordered) - MOST_LISTED} more mechanisms state their distribution.")
 
 
 def _events(record: Record) -> Iterator[Finding]:
@@ -421,7 +440,7 @@ def _limits(record: Record) -> Iterator[Finding]:
         )
     if failed := sum(cell.status == "failed" for cell in cells):
         yield _untried(f"{plural(failed, 'cell')} could not be run: nothing is known about them.")
-    if undecided := sum(cell.verdict == "inconclusive" for cell in cells):
+    if undecided := sum(verdict_text.state(cell) == "inconclusive" for cell in cells):
         number = plural(undecided, "cell")
         yield _untried(f"{number} could not have decided either way: inconclusive.")
     if record.skipped:
@@ -483,7 +502,7 @@ def _worst_of(cells: list[CellRecord], groups: list[Group]) -> str:
     weight = verdict_text.weight(cell)
     if len(ran) > 1 and weight is not None and weight.lower <= 0:
         return "nothing certified in any cell"
-    mixed = cell.verdict == "inconclusive" and len({other.verdict for other in ran}) > 1
+    mixed = verdict_text.state(cell) == "inconclusive" and len({other.verdict for other in ran}) > 1
     telling = {*group.telling(groups), *([1] if cell.is_searched else [])}
     by = [part.label for n, part in ((1, cell.attack), (2, cell.estimator)) if n in telling]
     keys = dict.fromkeys(key for one in groups for key in one.keys if key in cell.swept)

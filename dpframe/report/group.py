@@ -41,7 +41,7 @@ class GridCell:
         """The gravest verdict among the replicates; "failed" if none of them ran."""
         if not self.done:
             return "failed"
-        verdicts = {cell.verdict for cell in self.done}
+        verdicts = {state(cell) for cell in self.done}
         return next((v for v in ("violated", "inconclusive", "consistent") if v in verdicts), None)
 
     @property

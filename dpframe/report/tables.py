@@ -19,7 +19,7 @@ from dpframe.report.verdict_text import (
     told_apart,
     verdict as verdict_of,
 )
-from dpframe.report.witness import noise_too_small
+from dpframe.report.witness import computed_excess
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.rows import share as share_of
 from dpframe.results.strict_json import strict
@@ -234,7 +234,7 @@ def _gravest(cells: Sequence[CellRecord]) -> Line:
     verdict = min(verdicts, key=GRAVITY.index)
     cell = cells[verdicts.index(verdict)]
     if exceeds(cell):
-        return Line(f"{SYMBOL[verdict]} {noise_too_small(cell)}", verdict)
+        return Line(f"{SYMBOL[verdict]} {computed_excess(cell)}", verdict)
     share = f" in {verdicts.count(verdict)} of {len(cells)} cells" if len(cells) > 1 else ""
     why = ""
     if verdict == "failed":

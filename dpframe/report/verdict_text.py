@@ -18,9 +18,9 @@ from dpframe.report.number_format import (
     quantity,
     setting,
 )
-from dpframe.report.witness import noise_too_small
+from dpframe.report.witness import COMPUTED, computed_excess
 from dpframe.results.model import CellRecord, ClaimRecord, Record, SkipRecord, SlackRecord
-from dpframe.results.verdict import exceeds, surprising
+from dpframe.results.verdict import exceeds, found_consistent, surprising
 
 SYMBOL: dict[str | None, str] = {
     "violated": "✗",
@@ -56,19 +56,31 @@ NEGLIGIBLE = 1e-9  # parts of the slack that are not shown: rounding
 
 
 def state(cell: CellRecord) -> str | None:
-    """Return the verdict of a cell, or "failed"."""
-    return "failed" if cell.status == "failed" else cell.verdict
+    """Return the verdict of a cell, or "failed".
+
+    It is that of the stated distribution if this violates the claim, or if draws decided nothing.
+    """
+    if cell.status == "failed":
+        return "failed"
+    if cell.stated is not None and cell.stated.exceeding:
+        return "violated"
+    return "consistent" if found_consistent(cell) else cell.verdict
+
+
+def is_computed(cell: CellRecord) -> bool:
+    """True if the verdict that reports show is about a stated distribution, not the draws."""
+    return state(cell) not in ("failed", cell.verdict)
 
 
 def is_unexpected(cell: CellRecord) -> bool:
     """True if the cell ran and its verdict differs from the spec's expectation."""
-    return cell.status == "ok" and cell.expected not in (None, cell.verdict)
+    return cell.status == "ok" and cell.expected not in (None, state(cell))
 
 
 def verdict(cell: CellRecord) -> str:
     """Write the verdict of a cell with its sign, and another sign if it makes a job fail."""
-    kind = state(cell)
-    return f"{unexpected(cell)}{SYMBOL[kind]} {WORDS[kind]}"
+    kind, how = state(cell), ", computed" if is_computed(cell) else ""
+    return f"{unexpected(cell)}{SYMBOL[kind]} {WORDS[kind]}{how}"
 
 
 def unexpected(cell: CellRecord) -> str:
@@ -116,13 +128,15 @@ def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
     elif cell.reason:  # it may begin with the verdict itself
         description = reason if reason.startswith(description) else f"{description}: {reason}"
     if exceeds(cell):
-        description = f"{noise_too_small(cell)}; by its draws: {description}"
+        description = f"{computed_excess(cell)}; by its draws: {description}"
+    elif cell.stated is not None:
+        description = f"{COMPUTED}: {cell.stated.words}; by its draws: {description}"
     if surprising(cell):
         prefix = f"expected {expected}, found: " if cell.expected else ""
         return CellOutcome(OutcomeKind.FAILED, f"{prefix}{description}")
     if cell.expected is not None:
         return CellOutcome(OutcomeKind.PASSED, f"as expected: {description}")
-    decided = cell.verdict == "consistent"
+    decided = state(cell) == "consistent"
     return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, description)
 
 
@@ -269,7 +283,8 @@ class Headline(NamedTuple):
 
 def headline(record: Record) -> Headline:
     """Return the answer of an audit, which every report begins with."""
-    m, counts = record.summary.m, Counter[str | None](cell.verdict for cell in record.cells)
+    m, counts = record.summary.m, Counter[str | None](state(cell) for cell in record.cells)
+    computed = Counter[str | None](state(cell) for cell in record.cells if is_computed(cell))
     violated, consistent = counts["violated"], counts["consistent"]
     missing = m - violated - consistent - counts["inconclusive"]
     amounts = {"inconclusive": counts["inconclusive"], "not tested": missing}
@@ -278,6 +293,7 @@ def headline(record: Record) -> Headline:
     others = ""
     if violated:
         answer = f"{violated} of {plural(m, 'claim')} violated"
+        answer += f", {computed['violated']} {COMPUTED}" if computed["violated"] else ""
         answer += f", {'all' if violated > 1 else 'as'} expected" if met else ""
         other = "one" if consistent == 1 else consistent
         rest = f"the other {other}" if violated + consistent == m else consistent
@@ -287,6 +303,7 @@ def headline(record: Record) -> Headline:
         answer = "No violation found"
         every = "the claim" if m == 1 else f"any of {m} claims"
         others = " for " + "; ".join([f"{consistent} of {m} claims" if left else every, *left])
+        others += f", {computed['consistent']} {COMPUTED}" if computed["consistent"] else ""
         others += ", as expected" if met else ""
     elif not m:
         answer = "No claim was tested"
@@ -295,17 +312,17 @@ def headline(record: Record) -> Headline:
     else:
         answer = f"No verdict on any of {m} claims: {', '.join(left)}"
     answer += raised(record)
-    checked = {cell.mechanism.label for cell in record.cells if cell.exact is not None}
-    wrong = {cell.mechanism.label for cell in record.cells if exceeds(cell)}
+    checked = {cell.mechanism.label: cell.exact for cell in record.cells if cell.exact is not None}
+    wrong = sum(exact.exceeding > 0 for exact in checked.values())
     if wrong:
-        of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
+        of = f"{wrong} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
         exact = f"{of} changes by more than its noise is scaled for (exact, no false alarm)"
         answer = f"{exact}; {answer[:1].lower()}{answer[1:]}"
     draws = f"{quantity(record.summary.draws)} draws in " if record.summary.draws else "Duration: "
     return Headline(
         answer,
         f"{others}.",
-        _confidence(record, violated) if missing < m else "",
+        _confidence(record, violated - computed["violated"]) if missing < m else "",
         f"{draws}{duration(record.summary.seconds)}.",
         bool(violated or wrong),
     )

@@ -48,10 +48,23 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
     return min(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
 
 
-def noise_too_small(cell: CellRecord) -> str:
-    """Describe the worst change of a query beyond its sensitivity."""
-    assert cell.exact is not None
-    return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
+COMPUTED = "computed from the stated distribution"
+
+
+def computed_excess(cell: CellRecord) -> str:
+    """Describe the worst change of a query beyond its sensitivity, or else the stated loss."""
+    if cell.exact is not None and cell.exact.witnesses:
+        return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
+    assert cell.stated is not None
+    return f"{COMPUTED}: {cell.stated.words}"
+
+
+def excess_pair(cell: CellRecord) -> PairRecord:
+    """Return the worst pair of a query beyond its sensitivity, or of a stated distribution."""
+    if cell.exact is not None and cell.exact.witnesses:
+        return cell.exact.witnesses[0].pair
+    assert cell.stated is not None
+    return cell.stated.pair
 
 
 def with_finding(cell: CellRecord, number: int) -> CellRecord:
@@ -143,8 +156,8 @@ def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     confidence, the [run] table and the requirements of the cell's environment.
     """
     pair = cell.pair
-    if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":
-        pair = cell.exact.witnesses[0].pair
+    if exceeds(cell) and cell.verdict != "violated":
+        pair = excess_pair(cell)
     trials = max(cell.trials)
     if cell.is_searched:  # it learned on draws that do not count here
         trials = max(DRAWS_FACTOR * trials, LEAST_DRAWS)
@@ -199,14 +212,18 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     # Python has no literals for these numbers. If a text contains the word, the import is harmless.
     odd = ", ".join(word for word in ("inf", "nan") if re.search(rf"\b{word}\b", body))
     imports = f"from math import {odd}\n\n" if odd else ""
-    exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
+    checks = "".join(
+        f"    assert not (cell.{name} and cell.{name}.exceeding), cell.{name}\n"
+        for name in ("exact", "stated")
+        if getattr(cell, name) is not None
+    )
     return (
         f'"""{evidence}"""\n\n{imports}import dpframe\n\nSPEC = {body}\n\n\n'
         f"def test_{name}_keeps_its_claim() -> None:\n"
         f"    (cell,) = dpframe.audit(SPEC{f', plugins={files}' if files else ''}).cells\n"
         '    assert cell.status == "ok", cell.reason\n'
         '    assert cell.verdict != "violated", cell.reason\n'
-        f"{exact if cell.exact is not None else ''}"
+        f"{checks}"
     )
 
 
@@ -215,7 +232,7 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     lines = [f"{cell.mechanism.label}: {cell.verdict or 'no verdict'}. {cell.reason or ''}".strip()]
     lines += needs(cell, record)
     if exceeds(cell):
-        lines.append(f"{noise_too_small(cell)}.")
+        lines.append(f"{computed_excess(cell)}.")
     if (event := cell.search or cell.event) is not None:
         lines += event_in_words("Event", event)
     # Neither a spec nor an option can name a function of a test or a class of a notebook.

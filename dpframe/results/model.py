@@ -442,6 +442,32 @@ class ExactRecord(RecordPart):
     """remarks, such as on rounding"""
 
 
+class StatedRecord(RecordPart):
+    """The loss of the distribution that a mechanism states, computed without draws.
+
+    A verdict about the stated distribution: separate from `verdict`, and not one of the m tests.
+    """
+
+    pairs: Count
+    """number of pairs compared"""
+    exceeding: Count
+    """number of pairs whose loss exceeds the claim; a separate kind of violation if positive"""
+    pair: PairRecord
+    """the pair with the largest loss in proportion to its claim"""
+    loss: Number
+    """its smallest ε at δ = 0"""
+    claimed: Number | None
+    """ε of its claim at the claim's own δ; null if nothing is claimed"""
+    words: str
+    """the comparison in words"""
+    places: Count
+    """number of places of an output, which are chosen independently"""
+    draws: Count
+    """outputs from each dataset that were compared with the stated distribution"""
+    p_value: Probability | None
+    """of the test that they were drawn from it; null if it was left out"""
+
+
 class CellRecord(RecordPart):
     """One combination of mechanism, pair, attack, estimator and swept values."""
 
@@ -528,6 +554,8 @@ class CellRecord(RecordPart):
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
     first one planned"""
+    stated: StatedRecord | None = None
+    """the loss of the stated distribution, if the mechanism states one"""
     exact: ExactRecord | None = None
     """result of the query without noise; null if the mechanism defines none"""
     power: PowerRecord | None = None

@@ -328,8 +328,15 @@ def _digits(value: float) -> float:
 
 
 def exceeds(cell: CellRecord) -> bool:
-    """True if the query of a cell changes by more than its sensitivity, found without draws."""
-    return cell.exact is not None and cell.exact.exceeding > 0
+    """True if a query beyond its sensitivity, or a stated distribution, violates the claim."""
+    return any(one is not None and one.exceeding > 0 for one in (cell.exact, cell.stated))
+
+
+def found_consistent(cell: CellRecord) -> bool:
+    """True if no draws could decide a claim that the stated distribution satisfies."""
+    stated = cell.stated
+    claimed = stated is not None and stated.claimed is not None
+    return cell.verdict == INCONCLUSIVE and claimed and not exceeds(cell)
 
 
 def surprising(cell: CellRecord) -> bool:
@@ -340,6 +347,8 @@ def surprising(cell: CellRecord) -> bool:
     violated = cell.verdict == VIOLATED or exceeds(cell)
     if cell.expected == VIOLATED:
         return not violated
+    if cell.expected == CONSISTENT and found_consistent(cell):
+        return False
     if cell.expected is not None:
         return violated or cell.verdict != cell.expected
     return violated

@@ -160,6 +160,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         seconds=seconds,
         search=witness,
         exact=search.proposals.sensitivity.record,
+        stated=search.proposals.stated.record(),
     )
 
 

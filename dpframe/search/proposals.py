@@ -20,6 +20,7 @@ from dpframe.draw import requests, trace, trial_call
 from dpframe.draw.sampler import MOST_PAIRS
 from dpframe.draw.scheduling import Clock
 from dpframe.draw.sensitivity import SensitivityCheck
+from dpframe.draw.stated import StatedCheck
 from dpframe.draw.streams import (
     EVAL,
     Stream,
@@ -86,6 +87,13 @@ class Proposals:
             self.search.mechanism.value, settings.source, settings.run, self._neighbourhood
         )
         self.stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
+        self.stated = StatedCheck(
+            self.search.mechanism.value,
+            settings.source,
+            settings.run,
+            self.stream,
+            self._neighbourhood,
+        )
         self.arms: list[arms.Arm] = []
         self.begun: dict[Candidate, arms.Arm | None] = {}
         """Every candidate that was begun, in order, with its arm if it has one."""
@@ -107,6 +115,8 @@ class Proposals:
         earlier = list(history.values())
         pairs = call_plugin("propose", lambda: list(self._neighbourhood.propose(rng, earlier)))
         pairs = self.sensitivity.look([pair for pair in pairs if pair not in history])
+        with self.clock.paused():
+            pairs = self.stated.look(pairs)
         pairs = list(dict.fromkeys(pairs))
         candidates: list[Candidate] = [(pair, ()) for pair in pairs]
         if self.search.parameters:

@@ -133,7 +133,7 @@ class SearchRun:
         try:
             with self._clock.running():
                 self._allow_time()
-                while not self._is_decided() and self._take_step():
+                while not (self._is_computed() or self._is_decided()) and self._take_step():
                     self._allow_time()
         except requests.DeadlinePassed:  # the unfinished round does not count
             self.ended_by = "seconds"
@@ -146,8 +146,8 @@ class SearchRun:
         """Allow more time as long as even the most extreme answers could not refute the claim."""
         run = self.settings.run
         if run.seconds is not None and run.extended is not None:
-            can_refute = self.wealth.most >= -math.log(self.error)
-            self._clock.limit_to(max(run.seconds if can_refute else run.extended, LEAST_SECONDS))
+            enough = self.wealth.most >= -math.log(self.error) or self.proposals.stated.gives
+            self._clock.limit_to(max(run.seconds if enough else run.extended, LEAST_SECONDS))
 
     def settle(self) -> None:
         """Number the look by the draws made, and charge for it; it may be a later one."""
@@ -274,6 +274,10 @@ class SearchRun:
             f"the first {first:,} draws of each dataset refuted the claim, and the next {more:,} "
             "alone did not: a drift of the black box, which takes no seed, is not excluded"
         )
+
+    def _is_computed(self) -> bool:
+        """True if a stated distribution violates the claim and the search ends by that."""
+        return self._ends_when_decided and self.has_bet and self.proposals.stated.exceeds
 
     def _is_decided(self) -> bool:
         """True if the search ends; sets a leak aside if others are wanted."""

@@ -12,10 +12,15 @@ from dpframe.common import trees
 from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import HostArray
 from dpframe.draw import independence, row_checks, streams, threefry, trace
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.sensitivity import norm_of, sensitivity_of
+from dpframe.draw.stated import StatedCheck
+from dpframe.draw.streams import EVAL, Stream
 from dpframe.draw.worker.query import Refused, ask, parse_reply
+from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.pair import Pair, same
+from dpframe.spec.audit import RunSettings
 from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial
 
@@ -252,6 +257,17 @@ def _query(subject: MechanismOnPair) -> None:
         raise AssertionError(str(error)) from None
 
 
+def _choices(subject: MechanismOnPair) -> None:
+    mechanism: Any = subject.mechanism
+    if not mechanism.has_choices():
+        raise LeftOut("it states no choices")
+    check = StatedCheck(mechanism, InProcessWorkers(), RunSettings(), Stream(0, "", 0, EVAL))
+    try:
+        check.compare(subject.pair)
+    except (CellError, SampleError) as error:
+        raise AssertionError(str(error)) from None
+
+
 TRIALS: tuple[Trial, ...] = (
     ("claims a privacy loss for the pair", _claims),
     ("returns n outputs along the first axis", _rows_first),
@@ -266,4 +282,5 @@ TRIALS: tuple[Trial, ...] = (
     ("its density matches its outputs", _density),
     ("its distribution function matches its outputs", _distribution),
     ("its query has a sensitivity and no noise", _query),
+    ("its outputs have the distribution that it states", _choices),
 )

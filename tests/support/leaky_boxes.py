@@ -116,7 +116,7 @@ def truth_kept_too_often(rng: np.random.Generator, data: Any) -> list[int]:
     return [int(rng.random() < (0.85 if bit else 0.3)) for bit in bits]
 
 
-def noise_too_small(rng: np.random.Generator, data: Any) -> float:
+def computed_excess(rng: np.random.Generator, data: Any) -> float:
     return float(np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(0, 0.02))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from typing import Any
 
@@ -247,6 +248,16 @@ class Queried(Mechanism, name="queried"):
         return jax.random.uniform(key, (n,))
 
 
+class Stated(Mechanism, name="stated"):
+    """It states a fair coin, and always answers 1."""
+
+    def choices(self, data: Any) -> Any:
+        return [math.log(0.5)] * 2
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return jnp.ones(n, int)
+
+
 def test_a_distribution_function_is_that_of_the_outputs() -> None:
     promise = "its distribution function matches its outputs"
     played = of_mechanisms.MechanismOnPair(Distributed(), ZerosOnes())
@@ -263,6 +274,7 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
         (Dense(), "its density matches its outputs", "does not match the outputs"),
         (Queried(), "its query has a sensitivity and no noise", "two answers"),
         (Queried(noisy=False), "its query has a sensitivity and no noise", "sensitivity is -1"),
+        (Stated(), "its outputs have the distribution that it states", "does not sample from"),
         (Greedy(), "does not change its input", "changes the data"),
         (Greedy(), "same key, same bits", "all of it must come from the argument"),
     ],

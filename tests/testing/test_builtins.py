@@ -28,6 +28,7 @@ MAY_BE_LEFT_OUT = {
     "its density matches its outputs",
     "its distribution function matches its outputs",
     "its query has a sensitivity and no noise",
+    "its outputs have the distribution that it states",
     "binds the same from the same pilot",
 }
 ANYTIME = {

@@ -88,6 +88,17 @@ class MechanismSampler(Sampler):
     def questions(self, data: int) -> tuple[Callable[[], Any], None]:
         return partial(self.mechanisms[0].query, self._copies[data]()), None
 
+    def stated(self, data: int) -> Any:
+        return self.mechanisms[0].choices(self._copies[data]())
+
+    def outputs(self, task: dict[str, Any], chunk: int) -> Sequence[Any]:
+        mechanism, rows = self.mechanisms[0], task["rows"]
+        rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
+        data = self.prepared(0, task["data"])
+        if data.error is not None:
+            raise data.error
+        return list(mechanism.sample(rng, data.state, rows))
+
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
         mechanism, rows = self.mechanisms[task["variant"]], task["rows"]

@@ -1,7 +1,7 @@
 """Black boxes that are modules of functions, in an interpreter without dpframe.
 
 A module gives `prepare(params, data)`, which returns a function that makes one release, and may
-give `query(params, data)`, `sensitivity(params)` and `seed(number)`.
+give `query(params, data)`, `sensitivity(params)`, `choices(params, data)` and `seed(number)`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,19 @@ class ModuleSampler(Sampler):
         sensitivity = getattr(module, "sensitivity", None)
         stated = partial(sensitivity, params) if callable(sensitivity) else None
         return lambda: module.query(params, own), stated
+
+    def stated(self, data: int) -> Any:
+        return self._module.choices(*self._arguments(0, data))
+
+    def outputs(self, task: dict[str, Any], chunk: int) -> Sequence[Any]:
+        prepared, rows = self.prepared(0, task["data"]), task["rows"]
+        if prepared.error is not None:
+            raise prepared.error
+        state = prepared.state
+        releases = getattr(state, "releases", None)
+        if not callable(releases):
+            return [state() for _ in range(rows)]
+        return list(_batch(releases, rows))
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         prepared = self.prepared(task["variant"], task["data"])

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
-from . import frames, generators
+from . import choices, frames, generators
 from .answers import AnswerEncoder, Chunk, Terms, joined
 from .codes import UnreadableError
 from .frames import Frame
@@ -109,13 +109,34 @@ class Sampler:
                 yield self._frame(ready, timer.durations)
                 ready, since, timer = [], monotonic(), Timer()
 
-    def query(self, data: int) -> Frame:
-        """Ask the first variant for its release without noise; see `query.ask`."""
+    def reply(self, task: dict[str, Any]) -> Frame:
+        """Answer a question about the first variant and the dataset `data`.
+
+        A `query` asks for its release without noise, see `query.ask`. `choices` asks for the
+        distribution that it states, and for `draws` outputs, fewer after some `seconds`.
+        """
+        data = task["data"]
         with self._called():
-            return ask(*self.questions(data))
+            if task["request"] == "query":
+                return ask(*self.questions(data))
+            stated = choices.read(self.stated(data))
+
+            def batch(number: int, rows: int) -> Sequence[Any]:
+                self.seed(task["stream"], number, task["dataset"])
+                return self.outputs({**task, "rows": rows}, number)
+
+            return choices.frame(stated, choices.draw(batch, task["draws"], task["seconds"]))
 
     def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
         """Return the first variant's query, and its stated sensitivity if it has one."""
+        raise NotImplementedError
+
+    def stated(self, data: int) -> Any:
+        """Return the distribution that the first variant states."""
+        raise NotImplementedError
+
+    def outputs(self, task: dict[str, Any], chunk: int) -> Sequence[Any]:
+        """Return `rows` outputs of the first variant, as they are."""
         raise NotImplementedError
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
@@ -284,8 +305,8 @@ class Server:
                 self.answer(Frame({"reply": "loaded"}))
                 return
             assert self._sampler is not None
-            if task.header["request"] == "query":
-                self.answer(self._sampler.query(task.header["data"]))
+            if task.header["request"] in ("query", "choices"):
+                self.answer(self._sampler.reply(task.header))
                 return
             for frame in self._sampler.draw(task.header):
                 self.answer(frame)
