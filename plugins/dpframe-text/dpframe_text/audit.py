@@ -87,7 +87,7 @@ def audit_text(
             embedding, or a function of two words, or of two texts if these are the unit.
         embedding: vectors by word.
         beyond: True if texts may have words beyond the vocabulary, or none at all. Kinds of such
-            texts on which `rewrite` raises an exception are left out.
+            texts are left out if `rewrite` raises on them in trial calls, or splits their words.
         trials: number of answers on each of D and D′, over all pairs; default: no limit.
         seconds: time limit of the search; default: 30 without `trials`, no limit with them.
         limit: time limit of one call in seconds; one that exceeds it counts as TimeoutError.
@@ -120,11 +120,12 @@ def audit_text(
     call = _Caller(rewrite, seeded, seed, limit, until)
     call.look_at_texts(space)
     space = call.without_refused(space)
-    pairs = _decidable(space.planned(), epsilon)
+    planned = space.planned()
+    pairs = _decidable(planned, epsilon)
     least = min(epsilon if p.apart is None else epsilon * p.apart for p in pairs)
     batch = next(number for largest, number in BATCHES if least <= largest)
     mechanism = _mechanism(rewrite, seeded, space, epsilon, delta)
-    neighbourhood = _neighbourhood(space, pairs)
+    neighbourhood = _neighbourhood(space, pairs, some_are_far=len(pairs) < len(planned))
     looks = LOOKS if space.vectors is None else (*LOOKS, "distance")
     entry: dict[str, Any] = {"use": f"{LOCAL}/{mechanism.name}"}  # it may be called `laplace`
     spec: dict[str, Any] = {
@@ -180,6 +181,8 @@ class _Caller:
         self, rewrite: Rewrite, seeded: bool, seed: int, limit: float | None, until: float
     ) -> None:
         self._rewrite, self._limit, self._until = rewrite, limit, until
+        self._keeps_counts = False
+        """True if the answers to the given texts had as many words as these."""
         self._rng = (np.random.default_rng([seed, 0x7E87]),) if seeded else ()
 
     def look_at_texts(self, space: TextSpace) -> None:
@@ -207,16 +210,27 @@ class _Caller:
             raise DpframeError(
                 f"rewrite returned {shown}, {NOTHING}: return a text, or a list of words"
             )
+        self._keeps_counts = all(_gained(one) == 0 for one in answered)
 
     def without_refused(self, space: TextSpace) -> TextSpace:
-        """Leave out the kinds of texts beyond the vocabulary on which the function raises."""
-        refused: set[str] = set()
+        """Leave out kinds of texts beyond the vocabulary that the function does not take.
+
+        It raises on them, splits a word into several although it otherwise keeps the number of
+        words, or there was no time to try them.
+        """
+        took: dict[str, bool] = {}  # by kind: True if it took all texts that were tried
         for pair in space.planned() if space.beyond else ():
             odd = [text for text in pair.texts if space.is_beyond(text)]
-            own = pair.exchanged if all(odd) else EMPTY
-            if odd and own not in refused and any(one.raised for one in self._on(odd, space)):
-                refused.add(own)
-        return dataclasses.replace(space, without=frozenset(refused))
+            kind = pair.exchanged if all(odd) else EMPTY
+            if odd and took.get(kind) is not False:
+                calls = list(self._on(odd, space))
+                if calls or kind not in took:
+                    took[kind] = bool(calls) and not any(map(self._is_refusal, calls))
+        without = frozenset(kind for kind, taken in took.items() if not taken)
+        return dataclasses.replace(space, without=without)
+
+    def _is_refusal(self, one: _Tried) -> bool:
+        return bool(one.raised) or (self._keeps_counts and _gained(one) > 0)
 
     def _on(self, texts: Sequence[Words], space: TextSpace) -> Iterator[_Tried]:
         for words in texts:
@@ -248,6 +262,11 @@ class _Caller:
         return results[0] if results else None
 
 
+def _gained(one: _Tried) -> int:
+    """Return how many more words an answer has than the text."""
+    return len(words_of(one.answer) or ()) - len(words_of(one.text) or ())
+
+
 def _told(error: BaseException) -> str:
     """Describe an exception by its class, its message and the user's line that led to it."""
     steps = [s for s in traceback.extract_tb(error.__traceback__) if s.filename != __file__]
@@ -270,7 +289,11 @@ def _understood(space: TextSpace) -> dict[str, Any]:
     }
 
 
-def _neighbourhood(space: TextSpace, pairs: list[TextPair]) -> type[TextNeighbours]:
+def _neighbourhood(
+    space: TextSpace, pairs: list[TextPair], *, some_are_far: bool
+) -> type[TextNeighbours]:
+    far = [f"texts at a claim ε·d above {LARGEST_CLAIM:g}"] if some_are_far else []
+
     class GivenTexts(TextNeighbours, name="given-texts"):
         """The texts of an audit and their neighbours."""
 
@@ -285,7 +308,7 @@ def _neighbourhood(space: TextSpace, pairs: list[TextPair]) -> type[TextNeighbou
         texts: int
         """Number of given texts."""
         refused: tuple[str, ...] = ()
-        """Kinds of texts beyond the vocabulary on which the function raises an exception."""
+        """Kinds of texts beyond the vocabulary that the function does not take."""
 
         def space(self) -> TextSpace:
             return space
@@ -293,6 +316,9 @@ def _neighbourhood(space: TextSpace, pairs: list[TextPair]) -> type[TextNeighbou
         @property
         def _planned(self) -> list[TextPair]:
             return pairs
+
+        def all_features(self) -> Sequence[str]:
+            return [*super().all_features(), *far]
 
     return GivenTexts
 

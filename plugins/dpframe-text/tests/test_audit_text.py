@@ -1,6 +1,7 @@
 """Audits of rewriting functions: wrong ones are found, right ones are not accused."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def test_texts_that_the_function_refuses_are_left_out_and_named():
     assert not cell.search.coverage.raised
     assert "an unknown word" in cell.search.neighbourhood.params["refused"]
     assert "an unknown word" in cell.search.coverage.untried
+
+
+def test_words_that_the_function_splits_are_left_out():
+    def rewrite(rng, text):
+        tokens = re.findall(r"\w+|[^\w\s]", text)
+        return [adapters.kept_or_drawn(rng, 1.0, token) for token in tokens]
+
+    more = {"vocabulary": WORDS.words, "trials": 1_500, "confidence": NEVER}
+    cell = audit_text(rewrite, TEXTS, epsilon=1.0, **more).cells[0]
+    assert cell.verdict == "consistent"
+    refused = cell.search.neighbourhood.params["refused"]
+    assert {"a punctuation mark", "a special token"} <= {*refused}
+    assert "an unknown word" not in refused
 
 
 def test_a_claim_that_counting_cannot_decide_is_undecided():
@@ -171,6 +185,15 @@ def test_a_squared_distance_is_named():
 
     with pytest.warns(UserWarning, match="by way of .* squared"):
         audit_text(drawn, TEXTS, vocabulary=WORDS, metric=squared, epsilon=1.0, trials=400)
+
+
+def test_words_with_one_vector_must_be_indistinguishable():
+    vectors = {"a": [0.0], "b": [0.0], "c": [30.0], "d": [31.0]}
+    arguments = {"embedding": vectors, "metric": "euclidean", "epsilon": 1.0, "trials": 1_500}
+    cell = audit_text(lambda text: text, ["a c", "b d"], **arguments).cells[0]
+    assert cell.verdict == "violated"
+    assert cell.claim.epsilon == cell.pair.params["apart"] <= 1.0
+    assert "texts at a claim ε·d above 16" in cell.search.coverage.untried
 
 
 def test_equal_answers_decide_nothing():
