@@ -688,17 +688,9 @@ def _undecided(record: Record, terms: AssertionTerms) -> Iterator[str]:
         f"refuted by {quantity(cell.draws)} runs"
     )
     yield f"  why: {cell.reason}"
-    # The number of draws after which the most extreme answers would have refuted the claim.
     claim = terms.claimed()
     needed = draws_needed(claim, 1 - record.audit.confidence)
-    text = "no number of runs"
-    if needed is not None:
-        text = f"about {quantity(float(f'{2 * BUDGET_FACTOR * needed:.2g}'))} runs"
-        if cell.trials[0]:
-            longer = record.summary.seconds * BUDGET_FACTOR * needed / cell.trials[0]
-            rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
-            text += f"; at this speed about {_about(rough)}, seconds={rough}"
-    yield f"  what would do: {text}"
+    yield f"  needed: {'no number of runs' if needed is None else _budget(needed, record, terms)}"
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE_EPSILON:
         factor = (
@@ -707,9 +699,39 @@ def _undecided(record: Record, terms: AssertionTerms) -> Iterator[str]:
             else ""
         )
         yield (
-            f"  why so many: at ε = {brief(epsilon)} an event must be more than e^ε{factor} times "
-            "likelier on one dataset, so at least as many runs are needed; `dpframe trace` looks "
-            "at the noise of each query instead"
+            f"  why {'none' if needed is None else 'so many'}: at ε = {brief(epsilon)} an event "
+            f"must be more than e^ε{factor} times likelier on one dataset, so it takes at least as "
+            "many runs"
+        )
+        yield from (f"  instead of runs: {way}" for way in _other_ways(cell, terms))
+
+
+def _budget(needed: int, record: Record, terms: AssertionTerms) -> str:
+    """Return the runs, the time and the settings for the draws per dataset that are needed."""
+    (cell,) = record.cells
+    trials = float(f"{BUDGET_FACTOR * needed:.2g}")
+    text = f"about {quantity(2 * trials)} runs"
+    settings = []
+    if terms.trials is not None and terms.trials < trials:
+        settings.append(f"trials={trials:.0f}")
+    if cell.trials[0]:
+        longer = record.summary.seconds * BUDGET_FACTOR * needed / cell.trials[0]
+        rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
+        text += f"; at this speed about {_about(rough)}"
+        if terms.seconds is not None and terms.seconds < rough:
+            settings.append(f"seconds={rough}")
+    return ", ".join([text, *settings])
+
+
+def _other_ways(cell: CellRecord, terms: AssertionTerms) -> Iterator[str]:
+    """Yield the ways to examine a large claim without many runs that apply and were not used."""
+    if terms.choices is None:
+        yield "choices=FUNCTION computes the loss, if the probability of each answer is known"
+    params = cell.search.neighbourhood.params if cell.search is not None else {}
+    if not terms.trace and params.get("adjacency") not in VECTOR_ADJACENCIES:
+        yield (
+            "trace=True names lines that leak, if noise is added to numbers; it does not decide "
+            "the test (plugin dpframe-trace)"
         )
 
 

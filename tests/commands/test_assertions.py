@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import tempfile
 import threading
 import types
@@ -22,6 +23,7 @@ from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_vio
 from dpframe.results import store as records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 D0, D1 = np.zeros(3), np.array([1.0, 0.0, 0.0])
@@ -83,10 +85,41 @@ def test_a_query_that_is_too_wide_needs_no_draw() -> None:
 
 
 def test_what_could_have_shown_nothing_is_not_green() -> None:
-    with pytest.raises(UndecidedError, match=r"seconds=\d") as found:
+    with pytest.raises(UndecidedError, match="could not have been refuted") as found:
         assert_dp(noisy_sum, d0=D0, d1=D1, epsilon=10.0, **BUDGET)
     assert not isinstance(found.value, AssertionError)  # "it must find this bug" is not met by it
-    assert "could not have been refuted" in str(found.value)
+
+
+GIVEN = functools.partial(assert_dp, noisy_sum, d0=D0, d1=D1)
+SEARCHED = functools.partial(search_violation, noisy_sum, [1, 2], adjacency="each-by-one")
+FEW = {"trials": 64}
+
+
+@pytest.mark.parametrize(
+    ("audit", "epsilon", "budget", "said", "absent"),
+    [
+        (
+            GIVEN,
+            2.0,
+            FEW,
+            r"needed: about \d+ runs; at this speed about .*, trials=\d+$",
+            "instead",
+        ),
+        (GIVEN, 9.0, {**FEW, "seconds": 1e5}, r"e\^ε = 8 100 times likelier", "seconds="),
+        (GIVEN, 9.0, {"seconds": 0.2}, r", seconds=\d+$", "trials="),
+        (GIVEN, 700.0, FEW, r"needed: no number of runs\n  why none: at ε = 700", "speed"),
+        (GIVEN, 9.0, FEW, r"instead of runs: choices=.*\n  instead of runs: trace=True", "none"),
+        (SEARCHED, 9.0, FEW, "instead of runs: choices=", "trace=True"),
+    ],
+)
+def test_a_large_claim_says_what_refuting_it_takes(
+    audit: Callable[..., Any], epsilon: float, budget: dict[str, Any], said: str, absent: str
+) -> None:
+    with pytest.raises(UndecidedError) as found:
+        audit(epsilon=epsilon, **budget)
+    message = str(found.value).partition("  record: ")[0]
+    assert re.search(said, message, re.MULTILINE), message
+    assert absent not in message
 
 
 def test_what_always_raises_is_not_green() -> None:
