@@ -40,7 +40,7 @@ from dpframe.stats.choices import agreement, delta_at, largest_loss, losses, unn
 DRAWS = 1000  # outputs from each dataset that are compared with the stated distribution
 SECONDS = 2.0  # for the draws from one dataset
 LEVEL = 1e-3  # at which draws refute the stated distribution; shared by the two pairs tested
-ROUNDING = 1e-5  # excess over the claim that counts as rounding of log-probabilities
+ROUNDING = 1e-5  # excess over the claim that counts as rounding, beside that of the numbers
 EPSILONS = 64  # losses at which a claim with δ is compared
 SMALLEST = -600.0  # a smaller logarithm of a probability is written as one
 ROUNDED_TO_ZERO = 1e-9  # δ that rounding may leave
@@ -218,9 +218,11 @@ class StatedCheck:
             return compared
         pure, claimed = claim.epsilon_at(0.0), claim.epsilon_at(claim.default_delta)
         compared = compared._replace(claimed=claimed)
-        exceeds = loss > pure * (1 + ROUNDING) + ROUNDING
+        rounding = sum(map(_rounding, frames))
+        exceeds = bool(loss > pure * (1 + ROUNDING) + ROUNDING + rounding)
         if pure == math.inf:  # δ decides, because no ε is claimed at δ = 0
-            return self._over_curve(compared, claim, both if places[0] == places[1] else None)
+            known = both if places[0] == places[1] else None
+            return self._over_curve(compared, claim, known, rounding)
         digits = 5 if f"{loss:.5g}" != f"{pure:.5g}" or not exceeds else 8
         return compared._replace(
             factor=loss / pure if pure else math.inf if exceeds else 0.0,
@@ -228,15 +230,21 @@ class StatedCheck:
             words=f"the loss is {loss:.{digits}g}{of}, claimed {pure:.{digits}g}",
         )
 
-    def _over_curve(self, compared: _Compared, claim: Claim, both: _Both | None) -> _Compared:
-        """Compare δ at several ε; `both` is None if outputs always differ."""
+    def _over_curve(
+        self, compared: _Compared, claim: Claim, both: _Both | None, rounding: float
+    ) -> _Compared:
+        """Compare δ at several ε; `both` is None if outputs always differ.
+
+        If losses are wrong by `rounding`, δ at ε is at least the computed one at ε + `rounding`.
+        """
         claimed = compared.claimed or 0.0
         most = min(compared.loss, 1e4 if claimed == math.inf else 2 * claimed + 1)
         own = [claim.epsilon_at(delta) for delta in claim.telling_deltas]
         grid = np.array([*np.linspace(0, most, EPSILONS), *(e for e in own if e < math.inf)])
         below = above = np.ones(len(grid))
         if both is not None:
-            below, above = delta_at(both.first, both.second, grid)
+            above = delta_at(both.first, both.second, grid)[1]
+            below = delta_at(both.first, both.second, grid + rounding)[0]
         allowed = np.array([claim.delta_at(float(epsilon)) for epsilon in grid])
         slack = allowed * (1 + ROUNDING) + ROUNDED_TO_ZERO
         exceeds = bool((below > slack).any())
@@ -277,6 +285,12 @@ class StatedCheck:
 
 def _weight(compared: _Compared) -> tuple[bool, float]:
     return compared.exceeds, compared.factor
+
+
+def _rounding(frame: Frame) -> float:
+    """Bound the error of a sum of log-probabilities, one of each place."""
+    largest = sum(float(np.abs(place[np.isfinite(place)]).max()) for place in _logs(frame))
+    return 2 * float(frame.header["rounding"]) * largest
 
 
 def _logs(frame: Frame) -> list[Floats]:

@@ -128,6 +128,19 @@ def test_a_probability_that_float32_rounds_to_zero_is_not_impossible() -> None:
     assert check(mechanism, Values(d0=[0.0, 100.0, 99.0], d1=[90.0, 80.0, 100.0])).exceeding == 0
 
 
+def test_the_rounding_of_half_precision_is_no_excess() -> None:
+    class Half(Choice, name="half"):
+        def choices(self, data: Any) -> Any:
+            logs = logs_of(np.clip(data, 0, RANGE))
+            return (logs * (1 + 5e-4)).astype(np.float16)
+
+        def release(self, rng: Any, data: Any) -> Any:
+            return WORDS.index(Softmax.release(self, rng, data))
+
+    assert check(Half(epsilon=LOSS)).exceeding == 0
+    assert check(Half(epsilon=LOSS - 1)).exceeding == 1
+
+
 @pytest.mark.parametrize(("delta", "exceeding"), [(0.6, 0), (1e-6, 1)])
 def test_a_claim_with_delta(delta: float, exceeding: int) -> None:
     class Approximate(Choice, name="approximate"):

@@ -551,4 +551,20 @@ MUTANTS = [
         "GaussianBound(rank_gaussian_mu(test, 0.5), p_value)",
         ("tests/builtin/test_one_run_independent.py",),
     ),
+    Mutant(
+        53,
+        "draws are not compared with a stated distribution",
+        "dpframe/draw/stated.py",
+        "if p_value <= LEVEL / 2:",
+        "if p_value < 0:",
+        ("tests/draw/test_stated.py",),
+    ),
+    Mutant(
+        54,
+        "a probability that was rounded to 0 is taken to be 0",
+        "dpframe/draw/worker/choices.py",
+        'floor if log == float("-inf") else log for log in logs',
+        "log for log in logs",
+        ("tests/draw/test_stated.py",),
+    ),
 ]

@@ -12,7 +12,9 @@ from .query import Refused
 
 FLOORS = {"float16": -17.5, "bfloat16": -93.0, "float32": -104.0, "float64": -746.0}
 """Below these logarithms a probability may have been rounded to 0, by type of the numbers."""
-UNKNOWN_FLOOR = FLOORS["float32"]  # of numbers that may come from an array of any type
+ROUNDING = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16}
+"""Relative errors of numbers by their type."""
+UNKNOWN = "float32"  # the type that numbers are taken to have if they come from no array
 FORM = (
     "choices returns logarithms of probabilities: a dict of them by output, a list of such dicts "
     "for the places of an output, or an array, [outcomes] or [places, outcomes]"
@@ -29,6 +31,8 @@ class Stated(NamedTuple):
     """Logarithms of their probabilities."""
     single: bool
     """True if the output is the only place itself."""
+    rounding: float
+    """Relative error of the logarithms."""
 
 
 def read(answer: Any) -> Stated:
@@ -37,23 +41,25 @@ def read(answer: Any) -> Stated:
     A probability of 0 is taken as the largest that rounds to 0, because the logarithm of a small
     one may be −inf. An outcome that is missing has probability 0.
     """
-    if isinstance(answer, dict):
-        return Stated([_names(answer)], [_logs(list(answer.values()), UNKNOWN_FLOOR)], True)
+    single = isinstance(answer, dict)
+    answer = [answer] if single else answer
     if isinstance(answer, (list, tuple)) and answer and all(isinstance(a, dict) for a in answer):
-        logs = [_logs(list(place.values()), UNKNOWN_FLOOR) for place in answer]
-        return Stated([_names(place) for place in answer], logs, False)
-    dtype = str(getattr(answer, "dtype", "")).rpartition(".")[2]
-    floor = FLOORS.get(dtype, UNKNOWN_FLOOR)
+        dtype = _type_of(next(iter(answer[0].values()), None))
+        logs = [_logs(list(place.values()), FLOORS[dtype]) for place in answer]
+        return Stated([_names(place) for place in answer], logs, single, ROUNDING[dtype])
+    dtype = _type_of(answer)
+    floor, rounding = FLOORS[dtype], ROUNDING[dtype]
     if hasattr(answer, "detach"):  # a tensor of torch, perhaps with a gradient
         answer = answer.detach()
     values = answer.tolist() if hasattr(answer, "tolist") else answer
     if not isinstance(values, (list, tuple)) or not values:
         raise Refused(f"{FORM}; it returned {type(answer).__name__}")
     if not isinstance(values[0], (list, tuple)):
-        return Stated([None], [_logs(values, floor)], True)
+        return Stated([None], [_logs(values, floor)], True, rounding)
     if not all(isinstance(place, (list, tuple)) for place in values):
         raise Refused(FORM)
-    return Stated([None] * len(values), [_logs(place, floor) for place in values], False)
+    logs = [_logs(place, floor) for place in values]
+    return Stated([None] * len(values), logs, False, rounding)
 
 
 def frame(stated: Stated, outputs: Sequence[Any]) -> Frame:
@@ -71,9 +77,10 @@ def frame(stated: Stated, outputs: Sequence[Any]) -> Frame:
             draws.append([known.get(_name(one), OTHER) for known, one in zip(codes, places)])
         if strange is None and OTHER in draws[-1]:
             strange = repr(output)[:200]
-    header = {"reply": "choices", "names": stated.names, "sizes": [*map(len, stated.logs)]}
+    sizes = [*map(len, stated.logs)]
+    header = {"reply": "choices", "names": stated.names, "sizes": sizes, "draws": draws}
     content = array.array("d", [log for logs in stated.logs for log in logs])
-    return Frame({**header, "draws": draws, "other": strange}, content.tobytes())
+    return Frame({**header, "rounding": stated.rounding, "other": strange}, content.tobytes())
 
 
 def draw(batch: Callable[[int, int], Sequence[Any]], draws: int, seconds: float) -> list[Any]:
@@ -87,6 +94,11 @@ def draw(batch: Callable[[int, int], Sequence[Any]], draws: int, seconds: float)
         outputs += batch(number, min(max(8, len(outputs)), draws - len(outputs)))
         number += 1
     return outputs
+
+
+def _type_of(value: Any) -> str:
+    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    return name if name in FLOORS else UNKNOWN
 
 
 def _names(place: dict[Any, Any]) -> list[str]:
