@@ -17,6 +17,11 @@ def following(on: Tape) -> Iterator[None]:
         yield
 
 
+def start() -> None:
+    """Start a trace of a function."""
+    jax_noise.start()
+
+
 def as_numpy(value: Any) -> Any:
     """Return an array of a framework as one of NumPy, with its history; keep other values."""
     return jax_noise.as_numpy(torch_noise.as_numpy(value))
@@ -33,4 +38,4 @@ def replace(stack: ExitStack, swap: Callable[[Any, str, Any], None]) -> None:
     jax_noise.replace(stack, swap)
 
 
-__all__ = ["as_numpy", "following", "has_noise", "replace"]
+__all__ = ["as_numpy", "following", "has_noise", "replace", "start"]

@@ -1,9 +1,10 @@
 """Noise of JAX, followed in processes that have imported JAX.
 
-The traced function runs without `jit`, under a `jax.core.Trace` that sees each primitive. The
-samplers of `jax.random` draw from the tape and return a tracer that knows its numbers and their
-history. Sums and products go to the functions for NumPy; primitives that only move numbers move
-the history as well. Random bits that no followed sampler draws count as lost noise.
+The traced function runs under a `jax.core.Trace` that sees each primitive. If JAX draws noise, or
+noise of NumPy becomes an array of JAX, the function runs without `jit`. The samplers of
+`jax.random` draw from the tape and return a tracer that knows its numbers and their history. Sums
+and products go to the functions for NumPy; primitives that only move numbers move the history as
+well. Random bits that no followed sampler draws count as lost noise.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,10 @@ from dpframe_trace.noise import Tape, followed, is_noise, listed, plain, where, 
 
 MOST_CHOICES = 1000
 """Most choices of one call that are followed one by one."""
+
+
+_mode = types.SimpleNamespace(eager=False)
+_BITS = {"random_bits", "threefry2x32", "random_gamma", "rng_bit_generator", "rng_uniform"}
 
 
 class _Jax(NamedTuple):
@@ -71,8 +77,20 @@ def following(on: Tape) -> Iterator[None]:
         on.unseen = True
         yield
         return
-    with parts.jax.disable_jit(), parts.set_trace(parts.trace(parts.current(), on)):
+    eager = parts.jax.disable_jit() if _mode.eager else nullcontext()
+    with eager, parts.set_trace(parts.trace(parts.current(), on)):
         yield
+
+
+def start() -> None:
+    """Start a trace: the first run shows if JAX draws noise."""
+    _mode.eager = False
+
+
+def _need_eager(on: Tape) -> None:
+    """Run without `jit` from the next run on; what this run draws is not all followed."""
+    on.unseen = on.unseen or not _mode.eager
+    _mode.eager = True
 
 
 def as_numpy(value: Any) -> Any:
@@ -148,19 +166,41 @@ def _trace(base: Any) -> Any:
         def __init__(self, parent: Any, on: Tape) -> None:
             super().__init__()
             self.parent_trace, self.on, self.requires_low = parent, on, False
+            self.programs: dict[int, tuple[Any, bool]] = {}
 
         def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
             plainly = [_value(each) for each in args]
+            noisy = any(map(_is_noise, args))
+            if not _mode.eager and tape() is not None and (noisy or self.draws(primitive, params)):
+                _need_eager(self.on)
             with _jax().set_trace(self.parent_trace):
                 result = primitive.bind(*plainly, **params)
-                if primitive.name in ("random_bits", "threefry2x32") and tape() is not None:
+                if primitive.name in _BITS and tape() is not None:
                     self.on.opaque("jax.random.bits", ("", ""), lambda rng: rng.random())
                     if primitive.name == "random_bits":
                         _note_key(self.on, ("bits", plainly[0]))
-                if primitive.multiple_results or not any(map(_is_noise, args)):
+                if primitive.multiple_results or not noisy:
                     noises = [each.noise for each in args if _is_noise(each)]
                     return _unfollowed(self, result, noises)
                 return _result(self, primitive, args, params, result)
+
+        def draws(self, primitive: Any, params: Any) -> bool:
+            """True if a primitive draws random bits, itself or in a program among its parameters.
+
+            Programs are kept beside the answer, so that their identity is not used again.
+            """
+            if primitive.name in _BITS:
+                return True
+            found = False
+            for value in params.values():
+                for each in value if isinstance(value, list | tuple) else (value,):
+                    program = getattr(each, "jaxpr", each)
+                    if hasattr(program, "eqns"):
+                        if id(program) not in self.programs:
+                            inner = (self.draws(e.primitive, e.params) for e in program.eqns)
+                            self.programs[id(program)] = program, any(inner)
+                        found = found or self.programs[id(program)][1]
+            return found
 
         def process_custom_jvp_call(
             self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **more: Any
@@ -289,6 +329,7 @@ def _draws(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Calla
             own = functools.partial(original, key, *given, **named)
             if on is None or trace is None or isinstance(key, _jax().jax.core.Tracer):
                 return own()
+            _need_eager(on)
             noise = function(on, own, (original.__name__, key), *given, **named)
             return noise if trace is None or not is_noise(noise) else _as_tracer(noise)
 
@@ -509,4 +550,4 @@ def make_key(on: Tape) -> Any:
     return getattr(key, "__wrapped__", key)(int(np.random.PCG64(on.seed).random_raw() >> 33))
 
 
-__all__ = ["as_numpy", "following", "has_noise", "make_key", "replace"]
+__all__ = ["as_numpy", "following", "has_noise", "make_key", "replace", "start"]

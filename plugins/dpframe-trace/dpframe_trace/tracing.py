@@ -12,7 +12,7 @@ import numpy as np
 
 from dpframe import records_params
 from dpframe.plugins import DpframeError, Floats, find_plugin
-from dpframe_trace import primitives
+from dpframe_trace import frameworks, primitives
 from dpframe_trace.losses import Losses, laplace_uses, normal_epsilon
 from dpframe_trace.noise import Key, Site, Tape
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace, seeded
@@ -114,6 +114,7 @@ def _trace(
     trace = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}
     seeds = Seeds()
+    frameworks.start()
     # The first call may import modules, whose primitives are replaced afterwards.
     with primitives.replaced(function):
         for pair in pairs[:1]:

@@ -267,6 +267,21 @@ def test_noise_that_is_not_followed_is_no_reason_to_accuse(function):
     assert (found.findings, found.exit_code) == ([], 3)
 
 
+def test_a_function_that_only_computes_in_jax_stays_compiled():
+    runs = []
+
+    @jax.jit
+    def smoothed(counts):
+        runs.append(None)
+        return counts / counts.sum()
+
+    def function(rng, data):
+        return smoothed(np.asarray(bins(data)) + rng.laplace(scale=2.0, size=2))
+
+    found = trace(function, D0, D1, epsilon=1.0)
+    assert (found.findings, found.unknown, len(runs)) == ([], [], 1)
+
+
 def test_nothing_is_left_replaced():
     array = type(D0)
     before = random.laplace, random.key, jnp.asarray, array.__add__

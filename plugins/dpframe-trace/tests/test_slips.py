@@ -8,6 +8,7 @@ import math
 import os
 import random
 import secrets
+import subprocess
 import sys
 
 import numpy as np
@@ -383,3 +384,13 @@ def test_a_seed_that_is_drawn_is_not_fixed(seed):
         return len(data) + np.random.default_rng(seed()).laplace()
 
     assert trace(function, D0, D1, epsilon=1.0).findings == []
+
+
+def test_a_trace_imports_no_framework():
+    text = (
+        "import sys, numpy, dpframe_trace as t\n"
+        "t.trace(lambda rng, data: data.sum() + rng.laplace(), numpy.zeros(2), numpy.ones(2))\n"
+        "assert not {'torch', 'jax'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
