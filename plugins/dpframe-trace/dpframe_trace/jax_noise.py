@@ -194,7 +194,7 @@ def _trace(base: Any) -> Any:
             found = False
             for value in params.values():
                 for each in value if isinstance(value, list | tuple) else (value,):
-                    program = getattr(each, "jaxpr", each)
+                    program: Any = getattr(each, "jaxpr", each)
                     if hasattr(program, "eqns"):
                         if id(program) not in self.programs:
                             inner = (self.draws(e.primitive, e.params) for e in program.eqns)
