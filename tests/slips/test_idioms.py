@@ -23,6 +23,7 @@ from support.tiers import mostly_slow
 import dpframe
 from dpframe import assert_dp, audit
 from dpframe.draw.pool import Workers
+from dpframe.draw.worker.generators import generators_of
 from dpframe.pytest import UndecidedError, ViolationError
 
 SCALE = 2.0
@@ -194,6 +195,16 @@ def test_the_generators_of_this_process_stay_where_they_were(
 
     assert assert_dp(release, **ONE).cells[0].verdict == "consistent"
     assert own.random() == np.random.default_rng(0).random()
+
+
+def test_a_value_that_fails_when_it_is_asked_for_attributes_is_no_generator() -> None:
+    own, marks = np.random.default_rng(0), pytest.mark  # its markers are listed strictly
+
+    def release(values: Any) -> float:
+        assert marks
+        return float(sum(values) + own.laplace(scale=SCALE))
+
+    assert [one.value for one in generators_of({"release": release})] == [own]
 
 
 LIBRARY = """

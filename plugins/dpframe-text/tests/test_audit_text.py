@@ -47,7 +47,7 @@ def test_a_wrong_function_is_found(name):
 @pytest.mark.parametrize("name", each(RIGHT))
 def test_a_right_function_is_never_accused(name):
     large = name == "randomised response at a large ε"
-    trials = 1_200 if name in FAST else 60_000 if large else 20_000
+    trials = 1_200 if name in FAST else 150_000 if large else 20_000
     cell = cell_of(RIGHT, name, trials=trials, confidence=NEVER, seed=1)
     assert cell.verdict == "consistent"
 
