@@ -121,11 +121,13 @@ def test_a_probability_that_float32_rounds_to_zero_is_not_impossible() -> None:
     class Rounded(Choice, name="rounded"):
         def choices(self, data: Any) -> Any:
             with np.errstate(divide="ignore", under="ignore"):
-                chances = np.exp(logs_of(np.clip(data, 0, RANGE))).astype(np.float32)
+                chances = np.exp(logs_of(data)).astype(np.float32)
                 return dict(zip(WORDS, np.log(chances), strict=True))
 
-    mechanism = Rounded(epsilon=101.0)
-    assert check(mechanism, Values(d0=[0.0, 100.0, 99.0], d1=[90.0, 80.0, 100.0])).exceeding == 0
+    far = Values(d0=[0.0, 105.0, 105.0], d1=[105.0, 0.0, 0.0])
+    stated = check(Rounded(epsilon=106.0), far)  # the loss is 105 + ln 2
+    assert stated.exceeding == 0
+    assert stated.loss == 104
 
 
 def test_the_rounding_of_half_precision_is_no_excess() -> None:
