@@ -34,6 +34,7 @@ from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.build import pair_record
 from dpframe.results.model import StatedRecord
 from dpframe.results.strict_json import text
+from dpframe.results.verdict import CONSISTENT, VIOLATED
 from dpframe.spec.audit import RunSettings
 from dpframe.stats.choices import agreement, delta_at, largest_loss, losses, unnormalised
 
@@ -101,6 +102,7 @@ class StatedCheck:
         return StatedRecord(
             pairs=self._pairs,
             exceeding=self._exceeding,
+            verdict=None if worst.claimed is None else VIOLATED if worst.exceeds else CONSISTENT,
             pair=pair_record(type(worst.pair).name, worst.pair, None, self._neighbourhood),
             loss=worst.loss,
             claimed=worst.claimed,

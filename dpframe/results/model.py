@@ -451,7 +451,9 @@ class StatedRecord(RecordPart):
     pairs: Count
     """number of pairs compared"""
     exceeding: Count
-    """number of pairs whose loss exceeds the claim; a separate kind of violation if positive"""
+    """number of pairs whose loss exceeds the claim"""
+    verdict: Literal["violated", "consistent"] | None
+    """violated if the loss of any pair exceeds its claim; null if nothing is claimed"""
     pair: PairRecord
     """the pair with the largest loss in proportion to its claim"""
     loss: Number

@@ -335,8 +335,8 @@ def exceeds(cell: CellRecord) -> bool:
 def found_consistent(cell: CellRecord) -> bool:
     """True if no draws could decide a claim that the stated distribution satisfies."""
     stated = cell.stated
-    claimed = stated is not None and stated.claimed is not None
-    return cell.verdict == INCONCLUSIVE and claimed and not exceeds(cell)
+    computed = stated is not None and stated.verdict == CONSISTENT
+    return cell.verdict == INCONCLUSIVE and computed and not exceeds(cell)
 
 
 def surprising(cell: CellRecord) -> bool:

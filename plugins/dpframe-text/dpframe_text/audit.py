@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ def audit_text(
     adjacency: Adjacency = "replace",
     metric: GivenMetric = None,
     embedding: Embedding = None,
+    choices: Callable[[Any], Any] | None = None,
     beyond: bool = True,
     trials: int | None = None,
     seconds: float | None = None,
@@ -86,6 +87,10 @@ def audit_text(
         metric: if the claim is ε·d(x, x′): "euclidean", the sum over words of the distances in the
             embedding, or a function of two words, or of two texts if these are the unit.
         embedding: vectors by word.
+        choices: the distribution of the words of an answer, as `choices(text)`, if it is known: a
+            dict of log-probabilities by word for each place, see
+            `dpframe.plugins.Mechanism.choices`. The loss of each pair is then computed, which
+            decides a claim of any ε.
         beyond: True if texts may have words beyond the vocabulary, or none at all. Kinds of such
             texts are left out if `rewrite` raises on them in trial calls, or splits their words.
         trials: number of answers on each of D and D′, over all pairs; default: no limit.
@@ -121,10 +126,11 @@ def audit_text(
     call.look_at_texts(space)
     space = call.without_refused(space)
     planned = space.planned()
-    pairs = _decidable(planned, epsilon)
+    pairs = planned if choices is not None else _decidable(planned, epsilon)
     least = min(epsilon if p.apart is None else epsilon * p.apart for p in pairs)
     batch = next(number for largest, number in BATCHES if least <= largest)
-    mechanism = _mechanism(rewrite, seeded, space, epsilon, delta)
+    batch = BATCHES[0][1] if choices is not None else batch
+    mechanism = _mechanism(rewrite, seeded, space, epsilon, delta, choices)
     neighbourhood = _neighbourhood(space, pairs, some_are_far=len(pairs) < len(planned))
     looks = LOOKS if space.vectors is None else (*LOOKS, "distance")
     entry: dict[str, Any] = {"use": f"{LOCAL}/{mechanism.name}"}  # it may be called `laplace`
@@ -145,7 +151,7 @@ def audit_text(
             {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
             *(
                 {"use": f"{LOCAL}/{TextFeatures.name}", "label": look, "params": {"look": look}}
-                for look in looks
+                for look in (looks if choices is None else ())
             ),
         ],
         "run": {"stop": "decided"},
@@ -154,7 +160,8 @@ def audit_text(
         spec["run"]["seconds"] = max(seconds - (time.monotonic() - started), 0.5 * seconds)
     record = audit(spec, plugins=[mechanism, neighbourhood, TextFeatures, TextPair])
     (cell,) = record.cells
-    if cell.verdict not in ("violated", "consistent"):
+    computed = cell.stated is not None and cell.status == "ok"
+    if not computed and cell.verdict not in ("violated", "consistent"):
         advice = "" if cell.status == "failed" else "; more seconds, or a smaller ε, may decide"
         raise UndecidedError(f"no verdict: {cell.reason or cell.untested}{advice}", record)
     return record
@@ -324,13 +331,19 @@ def _neighbourhood(
 
 
 def _mechanism(
-    rewrite: Rewrite, seeded: bool, space: TextSpace, epsilon: float, delta: float
+    rewrite: Rewrite,
+    seeded: bool,
+    space: TextSpace,
+    epsilon: float,
+    delta: float,
+    choices: Callable[[Any], Any] | None,
 ) -> type[HostMechanism]:
     places = min(PLACES, max(map(len, space.texts)) + MORE_PLACES)
 
-    def release(self: Any, rng: np.random.Generator, data: Any) -> list[float]:
+    def release(self: Any, rng: np.random.Generator, data: Any) -> Any:
         text = copy.copy(data)  # some functions change their list
-        return features(rewrite(rng, text) if seeded else rewrite(text), places)
+        answer = rewrite(rng, text) if seeded else rewrite(text)
+        return features(answer, places) if choices is None else answer
 
     def claim(self: Any, pair: Pair) -> Claim:
         return claim_of(epsilon, delta, pair)
@@ -341,10 +354,12 @@ def _mechanism(
         "__doc__": "A function that rewrites texts.",
         "__module__": str(getattr(rewrite, "__module__", None)),
         "seedable": seeded,
-        "gives_text_features": True,
+        "gives_text_features": choices is None,
         "vocabulary": space.vocabulary,
         "vectors": space.vectors,
         "claim": claim,
         "release": release,
     }
+    if choices is not None:
+        body["choices"] = lambda self, data: choices(copy.copy(data))
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import cloudpickle
+import numpy as np
 import pytest
 import text_support
 from dpframe_text import audit_text
@@ -177,6 +178,23 @@ def test_a_slip_is_named(slip):
     arguments = {"texts": TEXTS, "vocabulary": WORDS.words, "epsilon": 1.0, "trials": 500, **more}
     with pytest.raises(DpframeError, match=message):
         audit_text(rewrite, **arguments)
+
+
+@pytest.mark.parametrize(("largest", "verdict"), [(100.0, "consistent"), (400.0, "violated")])
+def test_a_large_claim_is_decided_by_stated_choices(largest, verdict):
+    words = ["ant", "bee", "cat"]
+
+    def choices(text):
+        logits = [np.where(np.array(words) == word, largest, 0.0) / 2 for word in text.split()]
+        return [dict(zip(words, x - np.logaddexp.reduce(x), strict=True)) for x in logits]
+
+    def rewrite(rng, text):
+        return " ".join(rng.choice(list(p), p=np.exp(list(p.values()))) for p in choices(text))
+
+    record = audit_text(rewrite, ["ant bee cat"], epsilon=100.0, choices=choices, trials=200)
+    (cell,) = record.cells
+    assert cell.stated.verdict == verdict
+    assert cell.stated.loss == pytest.approx(largest / 2)
 
 
 def test_a_squared_distance_is_named():
