@@ -152,8 +152,9 @@ def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
 
 def _place(state: Tree, seen: Any) -> Any:
     """Return the number of cuts below a feature, negated if D′ has smaller values."""
-    place = np.searchsorted(state["cuts"], seen[:, 0], side="right")
-    return np.where(np.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
+    xp = seen.__array_namespace__()
+    place = xp.searchsorted(xp.asarray(state["cuts"]), seen[:, 0], side="right")
+    return xp.where(xp.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
 
 
 def _shifts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
@@ -173,8 +174,8 @@ def _shifts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
 
 def _log_odds(state: Tree, seen: Any) -> Any:
     """Return the sum of log-odds; those of Laplace noise are constant beyond both medians."""
-    low, high = state["low"], state["high"]
-    inside = np.clip(np.where(np.isnan(seen), (low + high) / 2, seen), low, high)
+    xp, low, high = seen.__array_namespace__(), state["low"], state["high"]
+    inside = xp.clip(xp.where(xp.isnan(seen), (low + high) / 2, seen), low, high)
     return ((2 * inside - low - high) * state["weight"]).sum(axis=1)
 
 
