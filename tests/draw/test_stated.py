@@ -85,6 +85,16 @@ def test_a_loss_above_the_claim() -> None:
     assert stated.words.endswith("claimed 100")
 
 
+@pytest.mark.parametrize("form", [np.asarray, list, lambda logs: [logs], lambda logs: logs[None]])
+def test_forms_of_a_statement(form: Any) -> None:
+    class Numbered(Choice, name="numbered"):
+        def release(self, rng: Any, data: Any) -> Any:
+            return WORDS.index(Softmax.release(self, rng, data))
+
+    Numbered.answer = staticmethod(form)
+    assert check(Numbered()).loss == pytest.approx(LOSS)
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

@@ -47,11 +47,10 @@ def read(answer: Any) -> Stated:
         dtype = _type_of(next(iter(answer[0].values()), None))
         logs = [_logs(list(place.values()), FLOORS[dtype]) for place in answer]
         return Stated([_names(place) for place in answer], logs, single, ROUNDING[dtype])
-    dtype = _type_of(answer)
+    several = isinstance(answer, (list, tuple)) and len(answer) > 0  # perhaps of arrays
+    dtype = _type_of(answer[0] if several else answer)
     floor, rounding = FLOORS[dtype], ROUNDING[dtype]
-    if hasattr(answer, "detach"):  # a tensor of torch, perhaps with a gradient
-        answer = answer.detach()
-    values = answer.tolist() if hasattr(answer, "tolist") else answer
+    values = [_plain(place) for place in answer] if several else _plain(answer)
     if not isinstance(values, (list, tuple)) or not values:
         raise Refused(f"{FORM}; it returned {type(answer).__name__}")
     if not isinstance(values[0], (list, tuple)):
@@ -99,6 +98,13 @@ def draw(batch: Callable[[int, int], Sequence[Any]], draws: int, seconds: float)
 def _type_of(value: Any) -> str:
     name = str(getattr(value, "dtype", "")).rpartition(".")[2]
     return name if name in FLOORS else UNKNOWN
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as lists, also a tensor of torch with a gradient."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _names(place: dict[Any, Any]) -> list[str]:
