@@ -102,7 +102,7 @@ FEW = {"trials": 64}
             GIVEN,
             2.0,
             FEW,
-            r"needed: about \d+ runs; at this speed about .*, trials=\d+$",
+            r"needed: about \d+ runs; at this speed about \d+ (s|min|h), trials=\d+$",
             "instead",
         ),
         (GIVEN, 9.0, {**FEW, "seconds": 1e5}, r"e\^ε = 8 100 times likelier", "seconds="),

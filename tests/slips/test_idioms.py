@@ -325,15 +325,6 @@ def test_trials_alone_mean_no_time_limit() -> None:
     assert "seconds" not in record.spec.text
 
 
-def test_a_large_claim_says_how_many_runs_it_needs_and_what_needs_none() -> None:
-    with pytest.raises(UndecidedError) as found:
-        assert_dp(scored, d0=[0.0], d1=[1.0], epsilon=12.0, trials=300)
-    text = str(found.value)
-    assert "e^ε = 160 000 times" in text
-    assert "dpframe trace" in text
-    assert re.search(r"at this speed about [\d,]+ (s|min|h|days), seconds=\d+$", text, re.MULTILINE)
-
-
 SUITE = """
 from dpframe import assert_dp
 import numpy as np
