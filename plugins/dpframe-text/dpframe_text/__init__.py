@@ -23,10 +23,28 @@ def __getattr__(name: str) -> object:
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism | HostMechanism]]:
     """Return rewriting programs, and text mechanisms from the literature."""
+    from dpframe_text import embeddings, generation, noisy_words, replacement
     from dpframe_text.systems import ADePTSystem, DPTextSystem
     from dpframe_text.text_search import Rewriter
 
-    return [Rewriter, DPTextSystem, ADePTSystem]
+    return [
+        Rewriter,
+        DPTextSystem,
+        ADePTSystem,
+        replacement.SanText,
+        replacement.SanTextPlus,
+        replacement.CusText,
+        replacement.TruncatedExponential,
+        replacement.WordExponential,
+        noisy_words.Mahalanobis,
+        noisy_words.Vickrey,
+        generation.DPPrompt,
+        generation.DPMLM,
+        generation.SyntheticTerms,
+        embeddings.ClippedEmbedding,
+        embeddings.DPBart,
+        embeddings.VonMisesFisher,
+    ]
 
 
 @hookimpl
@@ -49,8 +67,9 @@ def dpframe_pairs() -> list[type[Pair]]:
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """Return the neighbourhoods of texts, and of sentences as token numbers."""
+    """Return the neighbourhoods of texts, of sentences, and of texts as numbers of words."""
     from dpframe_text.sentences import SentencePairs
     from dpframe_text.text_search import Texts
+    from dpframe_text.word_numbers import WordNumbers
 
-    return [Texts, SentencePairs]
+    return [Texts, SentencePairs, WordNumbers]
