@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from dpframe_trace import jax_noise, torch_noise
+from dpframe_trace import jax_noise, jax_samplers, torch_noise
 from dpframe_trace.noise import Tape
 
 
@@ -35,7 +35,7 @@ def has_noise(value: Any) -> bool:
 def replace(stack: ExitStack, swap: Callable[[Any, str, Any], None]) -> None:
     """Replace the functions of the frameworks that draw or convert noise."""
     torch_noise.replace(stack, swap)
-    jax_noise.replace(stack, swap)
+    jax_samplers.replace(stack, swap)
 
 
 __all__ = ["as_numpy", "following", "has_noise", "replace", "start"]

@@ -10,21 +10,16 @@ well. Random bits that no followed sampler draws count as lost noise.
 from __future__ import annotations
 
 import functools
-import math
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe_trace.active import put, tape
-from dpframe_trace.noise import Tape, followed, is_noise, listed, plain, where, wrap
-
-MOST_CHOICES = 1000
-"""Most choices of one call that are followed one by one."""
-
+from dpframe_trace.active import tape
+from dpframe_trace.noise import Tape, followed, is_noise, plain, where, wrap
 
 _mode = types.SimpleNamespace(eager=False)
 _BITS = {"random_bits", "threefry2x32", "random_gamma", "rng_bit_generator", "rng_uniform"}
@@ -42,7 +37,7 @@ class _Jax(NamedTuple):
 
 
 @functools.cache
-def _parts() -> _Jax | None:
+def find_jax() -> _Jax | None:
     """Return JAX; None if its version has no traces of this form."""
     try:
         import jax
@@ -55,12 +50,14 @@ def _parts() -> _Jax | None:
         return None
 
 
-def _imported() -> bool:
+def is_imported() -> bool:
+    """True if the process has imported JAX."""
     return hasattr(sys.modules.get("jax"), "random")
 
 
-def _jax() -> _Jax:
-    parts = _parts()
+def jax_parts() -> _Jax:
+    """Return JAX; raise RuntimeError if it cannot be followed."""
+    parts = find_jax()
     if parts is None:
         raise RuntimeError("JAX is not followed")
     return parts
@@ -69,10 +66,10 @@ def _jax() -> _Jax:
 @contextmanager
 def following(on: Tape) -> Iterator[None]:
     """Follow JAX's noise in this block, if JAX is imported."""
-    if not _imported():
+    if not is_imported():
         yield
         return
-    parts = _parts()
+    parts = find_jax()
     if parts is None:
         on.unseen = True
         yield
@@ -87,7 +84,7 @@ def start() -> None:
     _mode.eager = False
 
 
-def _need_eager(on: Tape) -> None:
+def need_eager(on: Tape) -> None:
     """Run without `jit` from the next run on; what this run draws is not all followed."""
     on.unseen = on.unseen or not _mode.eager
     _mode.eager = True
@@ -95,7 +92,7 @@ def _need_eager(on: Tape) -> None:
 
 def as_numpy(value: Any) -> Any:
     """Return an array of JAX as an array of NumPy, with its history; keep other values."""
-    if not _imported():
+    if not is_imported():
         return value
     jax: Any = sys.modules["jax"]
     if not isinstance(value, jax.Array):
@@ -113,7 +110,7 @@ def as_numpy(value: Any) -> Any:
 
 def has_noise(value: Any) -> bool:
     """True for an array that is noise."""
-    return _imported() and _parts() is not None and _is_noise(value)
+    return is_imported() and find_jax() is not None and _is_noise(value)
 
 
 # The trace.
@@ -172,13 +169,13 @@ def _trace(base: Any) -> Any:
             plainly = [_value(each) for each in args]
             noisy = any(map(_is_noise, args))
             if not _mode.eager and tape() is not None and (noisy or self.draws(primitive, params)):
-                _need_eager(self.on)
-            with _jax().set_trace(self.parent_trace):
+                need_eager(self.on)
+            with jax_parts().set_trace(self.parent_trace):
                 result = primitive.bind(*plainly, **params)
                 if primitive.name in _BITS and tape() is not None:
                     self.on.opaque("jax.random.bits", ("", ""), lambda rng: rng.random())
                     if primitive.name == "random_bits":
-                        _note_key(self.on, ("bits", plainly[0]))
+                        note_key(self.on, ("bits", plainly[0]))
                 if primitive.multiple_results or not noisy:
                     noises = [each.noise for each in args if _is_noise(each)]
                     return _unfollowed(self, result, noises)
@@ -225,7 +222,7 @@ def _trace(base: Any) -> Any:
 
 
 def _is_noise(value: Any) -> bool:
-    return isinstance(value, _jax().tracer)
+    return isinstance(value, jax_parts().tracer)
 
 
 def _value(value: Any) -> Any:
@@ -252,7 +249,7 @@ def _floats(result: Any) -> Any:
 
 
 def _noise_or(on: Any, result: Any, answer: Any) -> Any:
-    return _jax().tracer(on, result, answer) if is_noise(answer) else result
+    return jax_parts().tracer(on, result, answer) if is_noise(answer) else result
 
 
 _UFUNCS: dict[str, Any] = {
@@ -275,17 +272,21 @@ def _result(on: Any, primitive: Any, args: Any, params: Any, result: Any) -> Any
         return result
     if primitive.name == "convert_element_type":
         one = noises[0]
-        return _jax().tracer(on, result, wrap(one.tape, _floats(result), one.draws, one.factor))
+        return jax_parts().tracer(
+            on, result, wrap(one.tape, _floats(result), one.draws, one.factor)
+        )
     if primitive.name in _MOVES:
         moved = _moved(primitive, args, params, result)
         return (
-            _unfollowed(on, result, noises) if moved is None else _jax().tracer(on, result, moved)
+            _unfollowed(on, result, noises)
+            if moved is None
+            else jax_parts().tracer(on, result, moved)
         )
     ufunc = _UFUNCS.get(primitive.name)
     answer = followed(ufunc, "__call__", tuple(inputs), noises, _floats(result))
     if ufunc is None or is_noise(answer):
         return _noise_or(on, result, answer)
-    return _jax().jnp.asarray(answer, dtype=result.dtype).reshape(result.shape)
+    return jax_parts().jnp.asarray(answer, dtype=result.dtype).reshape(result.shape)
 
 
 def _moved(primitive: Any, args: Any, params: Any, result: Any) -> Any:
@@ -299,9 +300,9 @@ def _moved(primitive: Any, args: Any, params: Any, result: Any) -> Any:
         return None
     noises = [each.noise for each in args if _is_noise(each)]
     starts = np.cumsum([0, *(np.size(noise) for noise in noises)])
-    counted = iter(starts.tolist())
+    counted, jnp = iter(starts.tolist()), jax_parts().jnp
     places = [
-        _jax().jnp.arange(np.size(each.noise), dtype=np.int32).reshape(each.shape) + next(counted)
+        jnp.arange(np.size(each.noise), dtype=np.int32).reshape(each.shape) + next(counted)
         if _is_noise(each)
         else each
         for each in args
@@ -316,238 +317,66 @@ def _moved(primitive: Any, args: Any, params: Any, result: Any) -> Any:
     return wrap(noises[0].tape, _floats(result), draws, factor)
 
 
-# The samplers.
+# Keys, and noise of NumPy.
 
 
-def _draws(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a replacement that calls the original outside a run, or for a key that is traced."""
-
-    def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def sampler(key: Any, *given: Any, **named: Any) -> Any:
-            on, trace = tape(), _current()
-            own = functools.partial(original, key, *given, **named)
-            if on is None or trace is None or isinstance(key, _jax().jax.core.Tracer):
-                return own()
-            _need_eager(on)
-            noise = function(on, own, (original.__name__, key), *given, **named)
-            return noise if trace is None or not is_noise(noise) else _as_tracer(noise)
-
-        return sampler
-
-    return replacing
-
-
-def _current() -> Any:
-    """Return the trace that follows noise; None if none is active."""
-    trace = _jax().current()
-    while trace is not None and not isinstance(trace, _jax().trace):
-        trace = getattr(trace, "parent_trace", None)
-    return trace
-
-
-def _as_tracer(noise: Any) -> Any:
-    """Return noise of NumPy as an array of JAX."""
-    trace = _current()
-    with _jax().set_trace(trace.parent_trace):
-        value = _jax().jnp.asarray(np.array(plain(noise)))
-    wide = value.dtype == np.float64
-    numbers = np.asarray(value, float)
-    noise = noise if wide else wrap(noise.tape, numbers, noise.draws, noise.factor)
-    return _jax().tracer(trace, value, noise)
-
-
-_Keyed = tuple[str, Any]
+Keyed = tuple[str, Any]
 """The name of a sampler, and its key."""
 
 
-def _key_data(key: Any) -> bytes:
-    jax = _jax().jax
+def key_data(key: Any) -> bytes:
+    """Return the numbers of a key."""
+    jax = jax_parts().jax
     typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(key) if typed else key).tobytes()
 
 
-def _note_key(on: Tape, keyed: _Keyed, noise: Any = None) -> None:
+def note_key(on: Tape, keyed: Keyed, noise: Any = None) -> None:
     """Note the use of a key; a second use is a clash, because the draws depend on each other."""
     (name, key), (file, line) = keyed, where()
-    before = on.keys.setdefault(_key_data(key), (name, line, noise))
+    before = on.keys.setdefault(key_data(key), (name, line, noise))
     if before[:2] != (name, line):
         on.clashes.add((file, line, f"jax.random.{name}", before[1]))
 
 
-def _drawn_before(on: Tape, keyed: _Keyed, shape: tuple[int, ...]) -> Any:
-    """Return the noise that this sampler drew with this key; None if it did not."""
-    name, _, noise = on.keys.get(_key_data(keyed[1]), ("", 0, None))
-    return noise if name == keyed[0] and is_noise(noise) and np.shape(noise) == shape else None
+def current_trace() -> Any:
+    """Return the trace that follows noise; None if none is active."""
+    trace = jax_parts().current()
+    while trace is not None and not isinstance(trace, jax_parts().trace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace
 
 
-def _shift(family: str) -> Callable[..., Any]:
-    """Return the replacement of a sampler of a standard distribution."""
-    standard: dict[str, Callable[[np.random.Generator, Any], Any]] = {
-        "laplace": lambda rng, shape: rng.laplace(size=shape),
-        "normal": lambda rng, shape: rng.standard_normal(shape),
-        "gumbel": lambda rng, shape: rng.gumbel(size=shape),
-        "logistic": lambda rng, shape: rng.logistic(size=shape),
-        "exponential": lambda rng, shape: rng.standard_exponential(shape),
-        "uniform": lambda rng, shape: rng.random(shape),
-    }
-
-    def function(
-        on: Tape,
-        own: Callable[[], Any],
-        keyed: _Keyed,
-        shape: Any = (),
-        dtype: Any = None,
-        minval: Any = 0.0,
-        maxval: Any = 1.0,
-        **more: Any,
-    ) -> Any:
-        wide = np.dtype(_jax().jax.dtypes.canonicalize_dtype(float if dtype is None else dtype))
-        if wide not in (np.float32, np.float64) or np.ndim(minval) or np.ndim(maxval):
-            return own()
-        shape = tuple(np.atleast_1d(shape).tolist()) if np.size(shape) else ()
-        before = _drawn_before(on, keyed, shape)
-        if before is not None:
-            return before
-        span = (minval, maxval - minval) if family == "uniform" else (0.0, 1.0)
-        given = float(span[0]), float(span[1]), shape
-        noise = on.shift(f"jax.random.{keyed[0]}", family, given, standard[family], wide)
-        _note_key(on, keyed, noise)
-        return noise
-
-    return function
-
-
-def _categorical(
-    on: Tape,
-    own: Callable[[], Any],
-    keyed: _Keyed,
-    logits: Any,
-    axis: int = -1,
-    shape: Any = None,
-    replace: bool = True,
-    **more: Any,
-) -> Any:
-    logits = np.asarray(as_numpy(logits))
-    rows = np.moveaxis(logits, axis, -1)
-    whole = rows.shape[:-1] if shape is None else tuple(shape)
-    if not replace or math.prod(whole) > MOST_CHOICES:
-        return own()
-    laws = np.exp(rows - rows.max(axis=-1, keepdims=True))
-    laws = np.broadcast_to(laws / laws.sum(axis=-1, keepdims=True), (*whole, rows.shape[-1]))
-    return _choices(on, keyed, None, laws)
-
-
-def _choices(on: Tape, keyed: _Keyed, pool: Any, laws: Any) -> Any:
-    """Choose once for each list of probabilities along the last axis."""
-    _note_key(on, keyed)
-    rows = np.asarray(laws, float).reshape(-1, laws.shape[-1])
-    name = f"jax.random.{keyed[0]}"
-    options: Any = laws.shape[-1] if pool is None else pool
-    drawn = []
-    for row in rows:
-        law = row / row.sum()
-        choose = functools.partial(_chosen, law)
-        drawn.append(on.choice(name, options, law, choose))
-    return _jax().jnp.asarray(np.array(drawn).reshape(laws.shape[:-1]))
-
-
-def _chosen(law: Any, rng: np.random.Generator) -> int:
-    return int(rng.choice(len(law), p=law))
-
-
-def _bernoulli(
-    on: Tape, own: Callable[[], Any], keyed: _Keyed, p: Any = 0.5, shape: Any = None, **more: Any
-) -> Any:
-    chances = np.asarray(as_numpy(p), float)
-    whole = chances.shape if shape is None else tuple(shape)
-    if math.prod(whole) > MOST_CHOICES:
-        return own()
-    chances = np.broadcast_to(chances, whole)
-    return _choices(on, keyed, [False, True], np.stack([1 - chances, chances], axis=-1))
-
-
-def _choice(
-    on: Tape,
-    own: Callable[[], Any],
-    keyed: _Keyed,
-    a: Any,
-    shape: Any = (),
-    replace: bool = True,
-    p: Any = None,
-    **more: Any,
-) -> Any:
-    whole = tuple(np.atleast_1d(shape).tolist()) if np.size(shape) else ()
-    one = not replace and math.prod(whole) > 1
-    if p is None or one or np.ndim(a) > 1 or math.prod(whole) > MOST_CHOICES:
-        return own()
-    law = np.asarray(as_numpy(p), float)
-    pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
-    return _choices(on, keyed, pool.tolist(), np.broadcast_to(law, (*whole, len(law))))
-
-
-_SAMPLERS: dict[str, Callable[..., Any]] = {
-    **{name: _shift(name) for name in ("laplace", "normal", "gumbel", "logistic")},
-    **{name: _shift(name) for name in ("exponential", "uniform")},
-    **{"categorical": _categorical, "bernoulli": _bernoulli, "choice": _choice},
-}
-_OPERATORS = "add radd sub rsub mul rmul truediv rtruediv lt le gt ge"
-
-
-def replace(stack: ExitStack, swap: Callable[[Any, str, Any], None]) -> None:
-    """Replace the samplers of `jax.random`, and what converts noise of NumPy to arrays of JAX."""
-    if not _imported() or _parts() is None:
-        return
-    jax, jnp = _jax().jax, _jax().jnp
-    for name, function in _SAMPLERS.items():
-        swap(jax.random, name, _draws(function)(getattr(jax.random, name)))
-    for name in ("key", "PRNGKey"):
-        swap(jax.random, name, _seeded(getattr(jax.random, name)))
-    for name in ("asarray", "array"):
-        swap(jnp, name, _converted(getattr(jnp, name)))
-    array = type(jnp.zeros(()))
-    for word in _OPERATORS.split():
-        put(stack, array, f"__{word}__", _operator(getattr(array, f"__{word}__")))
-
-
-def _seeded(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def make(seed: Any, *given: Any, **named: Any) -> Any:
-        on = tape()
-        if on is not None and isinstance(seed, int | np.integer):
-            on.seeded(int(seed))
-            for call in on.calls.values():
-                if call.family == "other" and np.shape(call.result) == () and call.result == seed:
-                    call.family = "key"  # the numbers that the key draws are followed instead
-        return original(seed, *given, **named)
-
-    return make
-
-
-def _converted(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def convert(value: Any, *given: Any, **named: Any) -> Any:
-        noise = listed(value)
-        if is_noise(noise) and _current() is not None:
-            return original(_as_tracer(noise), *given, **named)
-        return original(value, *given, **named)
-
-    return convert
-
-
-def _operator(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def method(self: Any, other: Any) -> Any:
-        follow = is_noise(other) and _current() is not None
-        return original(self, _as_tracer(other) if follow else other)
-
-    return method
+def as_tracer(noise: Any) -> Any:
+    """Return noise of NumPy as an array of JAX."""
+    trace = current_trace()
+    with jax_parts().set_trace(trace.parent_trace):
+        value = jax_parts().jnp.asarray(np.array(plain(noise)))
+    wide = value.dtype == np.float64
+    numbers = np.asarray(value, float)
+    noise = noise if wide else wrap(noise.tape, numbers, noise.draws, noise.factor)
+    return jax_parts().tracer(trace, value, noise)
 
 
 def make_key(on: Tape) -> Any:
     """Return a key for a function that takes one: another one in each run with another seed."""
-    key: Any = _jax().jax.random.key
+    key: Any = jax_parts().jax.random.key
     return getattr(key, "__wrapped__", key)(int(np.random.PCG64(on.seed).random_raw() >> 33))
 
 
-__all__ = ["as_numpy", "following", "has_noise", "make_key", "replace", "start"]
+__all__ = [
+    "Keyed",
+    "as_numpy",
+    "as_tracer",
+    "current_trace",
+    "find_jax",
+    "following",
+    "has_noise",
+    "is_imported",
+    "jax_parts",
+    "key_data",
+    "make_key",
+    "need_eager",
+    "note_key",
+    "start",
+]
