@@ -560,6 +560,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
 MOST_CHARACTERS = 400  # characters of a dataset
 BUDGET_FACTOR = 2.0  # factor of the budget that is proposed if nothing was decided
 LARGE_EPSILON = 6.0  # a claimed ε from which on the draws of a refutation are many
+MOST_RUNS = 1e9  # a larger number of runs is not proposed
 LARGEST_READABLE = 40.0  # a larger ε has an e^ε without a readable number
 
 
@@ -710,8 +711,10 @@ def _budget(needed: int, record: Record, terms: AssertionTerms) -> str:
     """Return the runs, the time and the settings for the draws per dataset that are needed."""
     (cell,) = record.cells
     trials = float(f"{BUDGET_FACTOR * needed:.2g}")
+    settings: list[str] = []
+    if trials > MOST_RUNS:
+        return f"more than {quantity(MOST_RUNS)} runs"
     text = f"about {quantity(2 * trials)} runs"
-    settings = []
     if terms.trials is not None and terms.trials < trials:
         settings.append(f"trials={trials:.0f}")
     if cell.trials[0]:

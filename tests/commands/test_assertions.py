@@ -107,6 +107,7 @@ FEW = {"trials": 64}
         ),
         (GIVEN, 9.0, {**FEW, "seconds": 1e5}, r"e\^ε = 8 100 times likelier", "seconds="),
         (GIVEN, 9.0, {"seconds": 0.2}, r", seconds=\d+$", "trials="),
+        (GIVEN, 30.0, FEW, r"needed: more than 1 billion runs$", "speed"),
         (GIVEN, 700.0, FEW, r"needed: no number of runs\n  why none: at ε = 700", "speed"),
         (GIVEN, 9.0, FEW, r"instead of runs: choices=.*\n  instead of runs: trace=True", "none"),
         (SEARCHED, 9.0, FEW, "instead of runs: choices=", "trace=True"),
