@@ -38,6 +38,9 @@ class WordChoices(Mechanism):
         """
         raise NotImplementedError
 
+    def choices(self, data: Any) -> Floats:
+        return self.log_probabilities(data)
+
     def log_probabilities(self, data: Any) -> Floats:
         """Return `log_weights`, normalised, in float64."""
         weights = self.log_weights(np.asarray(data, np.float64), np)
