@@ -190,8 +190,19 @@ def _surroundings() -> str:
 
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
 _NO_EFFECT = "cache|jax_platform"  # settings that change no program
+_MORE_LINALG = ("geqrf", "geqp3")  # parts of qr that JAX does not export
 _DERIVATIVES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")  # parameters that only derivatives use
 _text = functools.cache(repr)
+
+
+@functools.cache
+def _loaded_when_lowered() -> frozenset[str]:
+    """Return operations that call native code which JAX loads only when it lowers them.
+
+    A kept program that contains one would call address 0 in a process that lowers none.
+    """
+    linalg = [one.name for one in vars(jax.lax.linalg).values() if hasattr(one, "bind")]
+    return frozenset([*linalg, *_MORE_LINALG, "ffi_call"])
 
 
 class _Description:
@@ -221,6 +232,8 @@ class _Description:
             self.add([value.constvars, value.invars], numbers)
             for equation in value.eqns:
                 kept = [item for item in equation.params.items() if item[0] not in _DERIVATIVES]
+                if equation.primitive.name in _loaded_when_lowered():
+                    raise ValueError(equation.primitive.name)
                 operation = equation.primitive.name, _text(equation.ctx)
                 self.add([operation, equation.invars, equation.outvars, kept], numbers)
             self.add(value.outvars, numbers)

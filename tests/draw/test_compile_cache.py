@@ -192,6 +192,15 @@ def test_code_that_a_trace_does_not_contain_is_left_to_jax(kept: Path) -> None:
     assert not list(kept.iterdir())
 
 
+@pytest.mark.parametrize(
+    "operation", [jnp.linalg.cholesky, jnp.linalg.qr, jnp.linalg.eigh, jnp.linalg.inv]
+)
+def test_linear_algebra_is_left_to_jax(operation: Any, kept: Path) -> None:
+    """JAX loads its code when it lowers it, so a kept program would end the process."""
+    call(lambda x: jnp.sum(jnp.asarray(operation(x)[0])), np.eye(2, dtype=np.float32))
+    assert not list(kept.iterdir())
+
+
 @pytest.mark.parametrize("kind", ["cut", "changed", "nonsense"])
 def test_a_damaged_file_is_written_again(kind: str, kept: Path, compilations: list[int]) -> None:
     score()
