@@ -205,6 +205,12 @@ def _loaded_when_lowered() -> frozenset[str]:
     return frozenset([*linalg, *_MORE_LINALG, "ffi_call"])
 
 
+def _kept_operation(name: str) -> str:
+    if name in _loaded_when_lowered():
+        raise ValueError(name)
+    return name
+
+
 class _Description:
     """A full description of a trace, as a list of texts."""
 
@@ -232,9 +238,7 @@ class _Description:
             self.add([value.constvars, value.invars], numbers)
             for equation in value.eqns:
                 kept = [item for item in equation.params.items() if item[0] not in _DERIVATIVES]
-                if equation.primitive.name in _loaded_when_lowered():
-                    raise ValueError(equation.primitive.name)
-                operation = equation.primitive.name, _text(equation.ctx)
+                operation = _kept_operation(equation.primitive.name), _text(equation.ctx)
                 self.add([operation, equation.invars, equation.outvars, kept], numbers)
             self.add(value.outvars, numbers)
         elif isinstance(value, np.ndarray | np.generic) or is_jax_array(value):
