@@ -355,4 +355,6 @@ def _largest(both: _Both) -> str:
 
 
 def _probability(log: float) -> str:
+    if log in choices.FLOORS.values():  # stated as 0
+        return "0"
     return f"{math.exp(log):.3g}" if log > SMALLEST or log == -math.inf else f"e^{log:.5g}"

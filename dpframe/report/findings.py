@@ -144,10 +144,11 @@ def _subject(record: Record) -> Iterator[Finding]:
         return
     epsilons: dict[tuple[str, float], dict[float, str]] = {}
     for claim in (cell.claim for cell in record.cells if cell.claim is not None):
-        words = f"{brief(claim.epsilon)}{verdict_text.by_distance(claim)}"
-        epsilons.setdefault((claim.kind, claim.delta), {})[claim.epsilon] = words
+        factors = verdict_text.by_distance(claim)
+        epsilons.setdefault((claim.kind, claim.delta), {})[claim.epsilon] = factors
     claims = [
-        f"{kind} with ε = {_some(values[epsilon] for epsilon in sorted(values))}"
+        f"{kind} with ε = {_some(map(brief, sorted(values)))}"
+        + (next(iter(values.values())) if len(values) == 1 else "")
         + (f" at δ = {setting(delta)}" if delta else "")
         for (kind, delta), values in epsilons.items()
     ]
