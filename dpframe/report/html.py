@@ -218,7 +218,7 @@ def _detailed(cells: list[CellRecord]) -> set[int]:
     def calm(index: int) -> tuple[bool, bool]:
         cell = cells[index]
         alarming = outcome(cell).kind in (OutcomeKind.FAILED, OutcomeKind.BROKEN)
-        return not alarming, cell.verdict != "violated"
+        return not alarming, verdict_text.state(cell) != "violated"
 
     return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
 
@@ -254,7 +254,7 @@ def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
 
 def _bar(cell: CellRecord) -> Markup | str:
     """Draw the certified ε and the positive parts of the slack, if the cell is not violated."""
-    if cell.slack is None or cell.estimate is None or cell.verdict == "violated":
+    if cell.slack is None or cell.estimate is None or verdict_text.state(cell) == "violated":
         return "–"
     parts = verdict_text.slack(cell)
     label = ", ".join([f"certified {bound(cell)}", *map(str, parts)])

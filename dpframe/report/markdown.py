@@ -8,7 +8,7 @@ from dpframe.common.text import escape
 from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanism_table, of
 from dpframe.report.number_format import plural
 from dpframe.report.tables import Line, Part, ReportTable, cell_table, version_table
-from dpframe.report.verdict_text import expectations, headline
+from dpframe.report.verdict_text import expectations, headline, state
 from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20  # largest summary of a step on GitHub
@@ -65,7 +65,7 @@ def _overview(record: Record, cap: int) -> Iterator[str]:
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:
     """Return a table of violated cells, and lists of the other issues."""
-    violated = [cell for cell in record.cells if cell.verdict == "violated"]
+    violated = [cell for cell in record.cells if state(cell) == "violated"]
     if violated:
         yield f"## Violated\n\n{_table(violated, cap)}"
     for kind in (kind for kind in ATTENTION if kind.state == "failed"):

@@ -202,8 +202,8 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
 
     Returns:
         3 if a cell could not be run, or there is none; else 1 if a cell misses its expected
-        verdict, is violated unexpectedly (by its draws, or because its query exceeds its
-        sensitivity), or was skipped although a verdict is expected; else 0.
+        verdict, is violated unexpectedly (by its draws, its stated distribution, or because its
+        query exceeds its sensitivity), or was skipped although a verdict is expected; else 0.
 
     Raises:
         RecordError: it is not a record.
