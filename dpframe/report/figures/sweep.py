@@ -16,7 +16,17 @@ from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture, Sign, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import FIRST_KEYS, GridCell, Group, Map, groups, maps, same, telling
+from dpframe.report.group import (
+    FIRST_KEYS,
+    SEARCH,
+    GridCell,
+    Group,
+    Map,
+    groups,
+    maps,
+    same,
+    telling,
+)
 from dpframe.report.number_format import lower, number, setting
 from dpframe.report.verdict_text import SHADES, WORDS
 from dpframe.results.model import CellRecord, Record
@@ -325,6 +335,8 @@ _MEANINGS = (
     *(f"{text} × the claim" for *_, text in SHADES[1:-1]),
     f"over {SHADES[-2][0]:g} × the claim",
 )
+TALLEST = 9.0  # inches of a panel
+MOST_NAMED = int(TALLEST / drawing.ROW)  # rows with a name, if they have numbers
 CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
@@ -344,7 +356,9 @@ def draw_heat_map(picture: Picture, found: list[Map]) -> None:
     width = drawing.COLUMN if column else drawing.PAGE
     numbers = single and _room(panels[0], width) >= CELL
     down, across = max(len(p.rows) for p in panels), max(len(p.heads) for p in panels)
-    height = min(max(0.2 * down + 0.2, 0.6), 3.2)
+    height = min(
+        max(0.2 * down + 0.2, 0.6), max(3.2, drawing.ROW * down if numbers else 0), TALLEST
+    )
     sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
     letters = max(len(name) for p in panels for name in p.heads) if _upright(panels[0]) else 0
     axes = picture.grid(
@@ -373,7 +387,13 @@ def draw_heat_map(picture: Picture, found: list[Map]) -> None:
 
 def _cut(panel: Map) -> Map:
     """Name the axes of a panel, and shorten names to the room that it has."""
-    rows = [(shorten(label, 14 if panel.down else 34), row) for label, row in panel.rows]
+    suffix = (
+        f" · {SEARCH}" if all(label.endswith(f" · {SEARCH}") for label, _ in panel.rows) else ""
+    )
+    rows = [
+        (shorten(label.removesuffix(suffix), 14 if panel.down else 34), row)
+        for label, row in panel.rows
+    ]
     heads = [shorten(head, 18) for head in panel.heads]
     named = {"estimator": "", "ε": "claimed ε"}
     across, down = (named.get(key, key) for key in (panel.across, panel.down))
@@ -418,7 +438,8 @@ def _draw_map(ax: Axes, panel: Map, side: float, *, numbers: bool) -> None:
             edgecolors=color,
             linewidths=min(0.05 * side, 0.6),
         )
-    sides = ((ax.xaxis, panel.heads, 12), (ax.yaxis, [label for label, _ in panel.rows], 20))
+    rows = [label for label, _ in panel.rows]
+    sides = ((ax.xaxis, panel.heads, 12), (ax.yaxis, rows, MOST_NAMED if numbers else 20))
     for axis, labels, fitting in sides:
         step = math.ceil(len(labels) / fitting)
         axis.set_ticks([i + 0.5 for i in range(0, len(labels), step)], labels[::step])
