@@ -48,10 +48,9 @@ def test_stated_distributions_decide_some_mechanisms():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_search_finds_most_mistakes_by_draws_alone(monkeypatch, seed):
+def test_the_search_finds_most_mistakes_by_draws_alone(monkeypatch):
     monkeypatch.delattr(WordChoices, "choices")
-    cells = dpframe.audit(gallery(seed=seed))["cells"]
+    cells = dpframe.audit(gallery())["cells"]
     wrong = [cell for cell in cells if "," in cell["mechanism"]["label"]]
     assert sum(cell["verdict"] == "violated" for cell in wrong) >= 25
     assert not any(cell["verdict"] == "violated" for cell in cells if cell not in wrong)
