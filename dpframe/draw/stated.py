@@ -97,7 +97,7 @@ class StatedCheck:
             return None
         if worst.pair not in self._tested:
             with self._lent([worst.pair]) as answer:
-                self._test(worst.pair, partial(answer, 0))
+                self._test(worst.pair, partial(answer, 0), (answer(0, 0, 0), answer(0, 1, 0)))
         draws, p_value = self._tested[worst.pair]
         return StatedRecord(
             pairs=self._pairs,
@@ -136,9 +136,10 @@ class StatedCheck:
             for number, pair in enumerate(pairs):
                 if self._is_over():
                     break
-                compared = self._compare(pair, partial(answer, number))
+                frames = answer(number, 0, 0), answer(number, 1, 0)
+                compared = self._compare(pair, frames)
                 if not self._pairs:
-                    self._test(pair, partial(answer, number))
+                    self._test(pair, partial(answer, number), frames)
                 self._pairs += 1
                 self._exceeding += compared.exceeds
                 if self._worst is None or _weight(compared) > _weight(self._worst):
@@ -202,8 +203,7 @@ class StatedCheck:
             outputs = list(np.asarray(drawn))
         return choices.frame(stated, outputs)
 
-    def _compare(self, pair: Pair, answer: Callable[[int, int], Frame]) -> _Compared:
-        frames = answer(0, 0), answer(1, 0)
+    def _compare(self, pair: Pair, frames: tuple[Frame, Frame]) -> _Compared:
         claim = call_plugin("claim", lambda: self.mechanism.claim(pair))
         if not isinstance(claim, Claim | None):
             raise CellError(f"claim returned {shown(claim)}, which is neither a claim nor None")
@@ -258,12 +258,14 @@ class StatedCheck:
         factor = float(below[at] / allowed[at]) if allowed[at] else float(exceeds)
         return compared._replace(factor=factor, exceeds=exceeds, words=words)
 
-    def _test(self, pair: Pair, answer: Callable[[int, int], Frame]) -> None:
+    def _test(
+        self, pair: Pair, answer: Callable[[int, int], Frame], before: tuple[Frame, Frame]
+    ) -> None:
         """Test that outputs come from the stated distribution; raise CellError if not."""
         p_values, draws = [], []
         for index, name in enumerate(("D", "D′")):
-            frame, again = answer(index, DRAWS), answer(index, 0)
-            if bytes(frame.content) != bytes(again.content):
+            frame = answer(index, DRAWS)
+            if bytes(frame.content) != bytes(before[index].content):
                 raise CellError(DIFFERENT)
             header = frame.header
             if header["other"] is not None:
