@@ -141,6 +141,7 @@ def search_violation(
     null: Any = None,
     beyond: bool | Mapping[str, bool] | None = None,
     mistyped: bool = False,
+    any_size: bool | None = None,
     form: str | None = None,
     ignore: Sequence[str] = (),
     findings: int = 1,
@@ -189,6 +190,9 @@ def search_violation(
             a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false. Default:
             True, except for a single value, as of a local randomiser.
         mistyped: True if cells may be missing or of another type than any in their column.
+        any_size: True if the claim is for tables of any number of records, False if it is only for
+            that of the table. Default: True if records are added or removed; with "replace", tables
+            only become larger.
         form: the form of the function's data, if it is not that of `table`.
         ignore: leaks that are known: names as the message has them, or parts of them.
         findings: number of distinct leaks to list before the search ends.
@@ -236,6 +240,7 @@ def search_violation(
         neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
         neighbours |= {} if null is None else {"null": null}
         neighbours |= {"beyond": beyond, "mistyped": mistyped}
+        neighbours |= {} if any_size is None else {"any_size": any_size}
         leaks = {"ignore": ignore, "findings": findings}
         return over_a_table(release, table, neighbours, terms, _place(out), workers, leaks)
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,12 @@ from dpframe.builtin.table_edits import (
     with_cell,
 )
 from dpframe.builtin.tables import Edit, Row, Rows
+from dpframe.plugins import plain
 
 MOST_COLUMNS = 8  # columns of a single record that are first changed one by one
+GROUPED = 12, 48, 200  # records of a table with groups
+MOST_GROUPED = 2048  # cells of such a table
+SHARES = (0.5,), (0.65, 0.35), (0.8,)  # of the groups, by column in turn
 FEW_CATEGORIES = 4  # categories of a column that are tried first; the others come last
 
 
@@ -35,6 +39,7 @@ def planned(table: EditableTable) -> Iterator[Draft]:
     yield from next_of(numbers, 2)
     yield from keys(table)
     yield from halves(table)
+    yield from groups(table)
     yield from sizes(table)
     yield from few(table)
     yield from next_of(numbers, 2)
@@ -131,6 +136,43 @@ def halves(table: EditableTable) -> Iterator[Draft]:
     low, high, size = table.row(0.0), table.row(1.0, -1), table.size
     rows = table.of_users(((low, high) * size)[:size])
     yield from table.changes(rows, high, "half of the records at each bound")
+
+
+def groups(table: EditableTable) -> Iterator[Draft]:
+    """Split a larger table into two groups by each column, and move a record to the other groups.
+
+    Scores and thresholds count records, and lose most at some numbers of them.
+    """
+    two = table.row(0.0), table.row(1.0, 1)
+    size = max(size for size in sizes_of(table) if size in (table.size, GROUPED[1]))
+    for number, shares in enumerate(SHARES):
+        rows = split(two, shares, size, np.random.default_rng(number))
+        words = f"groups of {'different' if number else 'equal'} sizes"
+        yield from table.changes(table.of_users((two[1], *rows[1:])), two[0], words)
+
+
+def split(
+    two: tuple[Row, Row], shares: Sequence[float], size: int, rng: np.random.Generator
+) -> Rows:
+    """Return records with cells of two records, chosen in each column independently of the others.
+
+    `shares` are those of the first record in the columns, in turn.
+    """
+    columns = []
+    for cells, share in zip(zip(*two, strict=True), itertools.cycle(shares), strict=False):
+        places = rng.permutation(size) < round(share * size)
+        columns.append([cells[0] if first else cells[1] for first in places.tolist()])
+    return tuple(zip(*columns, strict=True))
+
+
+def sizes_of(table: EditableTable) -> list[int]:
+    """Return numbers of records for a table with groups: that of the table, and others if allowed.
+
+    Larger tables would make slow libraries slower.
+    """
+    most = max(table.size, MOST_GROUPED // len(table.columns))
+    sizes = [size for size in GROUPED if size <= most and table.may_have(size)]
+    return [table.size, *sizes]
 
 
 def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -296,7 +338,9 @@ def each(table: EditableTable) -> Iterator[Draft]:
 def by_chance(table: EditableTable, rng: np.random.Generator) -> Draft:
     """Draw a table like the given one, and an edit inside the schema."""
     rows = table.rows
-    kind = rng.integers(4)
+    kind = rng.integers(6)
+    if kind > 3:
+        return grouped_by_chance(table, rng)
     if kind == 0 or not rows:
         rows = table.of_users(tuple(row_by_chance(table, rng) for _ in range(table.size)))
     elif kind == 1:
@@ -304,6 +348,25 @@ def by_chance(table: EditableTable, rng: np.random.Generator) -> Draft:
     elif kind == 2 and len(rows) > 1:
         rows = rows[: int(rng.integers(1, len(rows) + 1))]
     return Draft(rows, edit_by_chance(table, rows, rng))
+
+
+def grouped_by_chance(table: EditableTable, rng: np.random.Generator) -> Draft:
+    """Draw a table with two groups by each column, and an edit that moves a record between them."""
+    two = row_by_chance(table, rng), row_by_chance(table, rng)
+    shares = [share_by_chance(rng) for _ in two[0]]
+    rows = split(two, shares, int(rng.choice(sizes_of(table))), rng)
+    record = tuple(both[int(rng.integers(2))] for both in zip(*two, strict=True))
+    if table.replaces and (not table.resizes or rng.random() < 0.5):
+        others = zip(*two, record, strict=True)
+        other = tuple(b if plain.same_cell(a, cell) else a for a, b, cell in others)
+        rows = table.of_users((record, *rows[1:]))
+        return Draft(rows, table.replaced(rows, 0, other))
+    return Draft(table.of_users(rows), table.added(record))
+
+
+def share_by_chance(rng: np.random.Generator) -> float:
+    """Draw the share of a group: equal to the other one, much larger or smaller, or any."""
+    return float(rng.choice([0.5, 0.9, 0.1, rng.random(), rng.random()]))
 
 
 def edit_by_chance(table: EditableTable, rows: Rows, rng: np.random.Generator) -> Edit:
@@ -344,7 +407,7 @@ def changed(  # noqa: PLR0911  # one line for each kind of change
     `other` is another draft with evidence, or the same one.
     """
     rows, edit = parent.rows, parent.edit
-    match int(rng.integers(7)):
+    match int(rng.integers(8)):
         case 0:  # make all other records equal
             base = table.row(float(rng.choice([0.0, 1.0, 0.5])))
             if edit.kind == "add" or not rows or table.user is not None:
@@ -359,7 +422,9 @@ def changed(  # noqa: PLR0911  # one line for each kind of change
             return Draft(rows, _turned(table, rows, edit))
         case 4:  # another place
             return Draft(rows, edit._replace(at=int(rng.integers(max(1, len(rows))))))
-        case 5:  # another value in one cell of the table
+        case 5:  # groups of other sizes
+            return Draft(_regrouped(table, rows, edit, rng), edit)
+        case 6:  # another value in one cell of the table
             return Draft(_cell_changed(table, rows, rng), edit)
         case _:  # another value in the new record
             return Draft(rows, _odder(table, rows, edit, rng))
@@ -388,6 +453,22 @@ def _turned(table: EditableTable, rows: Rows, edit: Edit) -> Edit:
     if table.user is None and edit.kind == "replace":
         return Edit("add", -1, edit.by)
     return Edit("replace", 0, edit.by) if rows else edit
+
+
+def _regrouped(table: EditableTable, rows: Rows, edit: Edit, rng: np.random.Generator) -> Rows:
+    """Change the sizes of the groups of one column, but not the record that is edited."""
+    at = int(rng.integers(len(table.columns)))
+    cells = list({repr(row[at]): row[at] for row in rows}.values()) or [None]
+    cells = cells if len(cells) > 1 else [*cells, cell_by_chance(table, at, rng)]
+    if not rows or table.columns[at].kind == "user":
+        return rows
+    one, other = (cells[n] for n in rng.choice(len(cells), 2, replace=False))
+    kept = edit.at % len(rows) if edit.kind != "add" else -1
+    share = share_by_chance(rng)
+    return tuple(
+        row if n == kept else with_cell(row, at, one if rng.random() < share else other)
+        for n, row in enumerate(rows)
+    )
 
 
 def _cell_changed(table: EditableTable, rows: Rows, rng: np.random.Generator) -> Rows:

@@ -35,8 +35,9 @@ NEEDED = {
     "out_of_bounds": "a number out of bounds",
     "unknown_categories": "an unknown category",
     "mistyped": "a cell with a different type from its column",
+    "any_size": "more records than the table",
 }
-"""Descriptions of cells outside the schema, by switch."""
+"""Descriptions of cells outside the schema by switch, and of more records."""
 
 TRIES = 20  # drafts for each wanted pair before giving up
 
@@ -84,9 +85,11 @@ class RecordEdits(Neighbourhood, name="records"):
     value, or a text among numbers. Few interfaces accept such cells, and errors that they cause
     usually do not matter."""
     any_size: bool | None = None
-    """True if the table may have any number of records. Default: true if records are added or
-    removed, or if users have several; a claim about replacing a record may hold only for one number
-    of records."""
+    """True if the table may have any number of records, false if it keeps its number. Default: true
+    if records are added or removed, or if users have several. If records are replaced, their number
+    is public, and noise may be made for it: by default, the table may then only become larger,
+    because noise for fewer records rarely is too small for more; a table of one record, and one of
+    which a record is zeroed out, keep their number."""
     form: GivenForm = "auto"
     types: GivenTypes = ()
     batch: Annotated[int, Ge(1), Le(1000)] = 36
@@ -167,6 +170,7 @@ class RecordEdits(Neighbourhood, name="records"):
             form=form,
             switches=frozenset(switches),
             any_size=self.any_size if self.any_size is not None else not fixed or user is not None,
+            grows=self.any_size is None and self.adjacency == "replace" and not local,
         )
         if self.adjacency != "zero-out":
             if self.null is not None:
@@ -196,12 +200,14 @@ class RecordEdits(Neighbourhood, name="records"):
         return formed(of, (of.rows, of.rows), self._editable.form)[:1]
 
     def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
-        rows = (*pair.rows[0], *pair.rows[1]) if isinstance(pair, Records) else ()
-        needed = self._editable.needs(rows)
+        both = pair.rows if isinstance(pair, Records) else ((), ())
+        table = self._editable
+        larger = table.grows and len(both[0]) > len(table.rows)
+        needed = table.needs((*both[0], *both[1])) | ({"any_size"} if larger else set())
         given = self.params().get("beyond", {})
         beyond = given if isinstance(given, dict) else dict.fromkeys(SWITCHES, given)
         without: dict[str, Any] = {n: {"beyond": {**beyond, n: False}} for n in SWITCHES}
-        without["mistyped"] = {"mistyped": False}
+        without |= {"mistyped": {"mistyped": False}, "any_size": {"any_size": False}}
         return {NEEDED[name]: without[name] for name in NEEDED if name in needed}
 
 

@@ -329,6 +329,8 @@ class EditableTable(NamedTuple):
     switches: frozenset[str]
     """Kinds of cells outside the schema that may be proposed; see `Known.needs`."""
     any_size: bool
+    grows: bool
+    """True if the table may also have more records than the given one."""
     null: Row | None = None
     """The record that counts nothing, if one record is replaced by it (zero-out)."""
 
@@ -462,11 +464,16 @@ class EditableTable(NamedTuple):
 
     # Rules.
 
+    def may_have(self, size: int) -> bool:
+        """True if a table may have a number of records."""
+        own = len(self.rows)
+        return self.any_size or size == own or (self.grows and size > own)
+
     def allows(self, draft: Draft, new: Rows) -> bool:
         """True if the kind of an edit, and the number of records of D and D′, are allowed."""
         if not (self.replaces if draft.edit.kind == "replace" else self.resizes):
             return False
-        if not self.any_size and len(draft.rows) != len(self.rows):
+        if not self.may_have(len(draft.rows)):
             return False
         return self.form != "record" or len(draft.rows) == len(new) == 1
 

@@ -212,6 +212,34 @@ def first_of(edits: RecordEdits) -> list[Any]:
     return list(edits.propose(np.random.default_rng(0), ()))
 
 
+def test_a_larger_table_is_named_as_a_need() -> None:
+    edits = made(**ONE, adjacency="replace")
+    larger = [pair for pair in first_of(edits) if len(pair.rows[0]) > 4]
+    assert larger
+    for pair in first_of(edits):
+        assert ("more records than the table" in edits.needs(pair)) == (pair in larger)
+    without = edits.needs(larger[0])["more records than the table"]
+    assert all(
+        len(p.rows[0]) == 4 for p in first_of(made(**ONE, **{"adjacency": "replace", **without}))
+    )
+    assert not any(made(**ONE).needs(pair) for pair in larger)  # any number is allowed
+
+
+def groups_of(rows: Any) -> tuple[int, ...]:
+    """Return the largest number of equal cells of each column."""
+    return tuple(max(map(cells.count, cells)) for cells in zip(*rows, strict=True))
+
+
+def test_larger_tables_have_groups_of_equal_and_different_sizes() -> None:
+    for adjacency in ("replace", "add-remove"):
+        pairs = first_of(made(**TWO, adjacency=adjacency, beyond=False))
+        found = {groups_of(pair.rows[0]) for pair in pairs if len(pair.rows[0]) == 48}
+        assert any(set(sizes) <= {24, 25} for sizes in found)
+        assert any(max(sizes) > 28 for sizes in found)
+    later = flat(proposed(made(**TWO, adjacency="replace", beyond=False), calls=6))
+    assert len({groups_of(p.rows[0]) for p in later if len(p.rows[0]) > 4}) > 10
+
+
 def test_other_types_where_that_is_wanted() -> None:
     mistyped = flat(proposed(made(**TWO, mistyped=True), calls=4))
     found = {repr(cell) for pair in mistyped for row in pair.rows[1] for cell in row}
@@ -230,8 +258,14 @@ def test_a_local_randomiser_is_for_the_values_of_its_domain() -> None:
     assert -1 in {p.rows[1][0][0] for p in flat(proposed(further))}
 
 
-def test_the_number_of_records_stays_where_only_records_are_replaced() -> None:
-    assert {len(r) for p in proposed(made(**ONE, adjacency="replace"))[0] for r in p.rows} == {4}
+def test_no_record_goes_where_only_records_are_replaced() -> None:
+    """Noise may be made for their number: for fewer it may be too small, rarely for more."""
+    replaced = {**ONE, "adjacency": "replace"}
+    grown = {len(r) for p in flat(proposed(made(**replaced), calls=4)) for r in p.rows}
+    assert min(grown) == 4 < max(grown)
+    for keeps in ({"any_size": False}, {"adjacency": "zero-out"}):
+        calls = proposed(made(**{**replaced, **keeps}), calls=4)
+        assert {len(r) for p in flat(calls) for r in p.rows} == {4}
     free = made(**ONE, adjacency="replace", any_size=True)
     assert {1, 2, 4} <= {len(r) for p in proposed(free)[0] for r in p.rows}
     sizes = {tuple(map(len, p.rows)) for p in proposed(made(**ONE, adjacency="add-remove"))[0]}
