@@ -36,6 +36,7 @@ def check(
         list[str] | None, typer.Option(metavar="NAME|FILE.py", autocompletion=options.plugin_names)
     ] = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
     as_json: options.Json = False,
 ) -> None:
     """Check a spec, and list every mistake with file and line.
@@ -110,6 +111,7 @@ def merge(
     spec: options.File = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -154,6 +156,7 @@ def run(
     device: options.Where = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
     resume: Annotated[bool, typer.Option("--resume/--fresh")] = True,
     as_json: options.Json = False,
     report: Annotated[list[Path] | None, typer.Option(metavar="FILE")] = None,
@@ -219,6 +222,7 @@ def verify(
     spec: options.File = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
 ) -> None:
     """Draw a random share of a run again and compare.
 
@@ -263,6 +267,7 @@ def plan(
     seed: options.Seed = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
     power: Annotated[float | None, typer.Option(metavar="P")] = None,
     against: Annotated[float | None, typer.Option(metavar="X")] = None,
     report: options.File = None,

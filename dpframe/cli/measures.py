@@ -157,6 +157,7 @@ def compare(
     device: options.Where = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
+    allow_command: options.AllowCommand = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

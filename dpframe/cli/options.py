@@ -105,6 +105,22 @@ Pythons = Annotated[
         help="Use this interpreter for the environment NAME of the spec. Repeatable.",
     ),
 ]
+
+
+def _allow(allowed: bool) -> bool:
+    if allowed:
+        from dpframe.interfaces.mechanism import consent_to_commands
+
+        consent_to_commands()
+    return allowed
+
+
+AllowCommand = Annotated[
+    bool,
+    typer.Option(
+        "--allow-command", callback=_allow, help="Let the spec run the commands that it names."
+    ),
+]
 Where = Annotated[
     Device | None,
     typer.Option("--device", help="Device to run on. Default: the fastest available."),

@@ -20,6 +20,7 @@ from dpframe.common.text import shown
 from dpframe.errors import PluginError, SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import commands_allowed
 from dpframe.results.build import build
 from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, Record
 from dpframe.results.strict_json import text
@@ -123,6 +124,7 @@ def audit(
     seed: int | None = None,
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
     pythons: Mapping[str, str] | None = None,
+    allow_command: bool = False,
 ) -> Record:
     """Run an audit and return its record; write nothing.
 
@@ -138,12 +140,13 @@ def audit(
         plugins: plugin classes and paths of Python files with plugin classes, in addition to the
             installed plugins.
         pythons: paths of interpreters by names of environments.
+        allow_command: True if the spec may run the commands that it names.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
         PluginError: one of `plugins` is not a plugin class.
     """
-    return recorded(load(spec, overrides, trials, seed, plugins, pythons))
+    return recorded(load(spec, overrides, trials, seed, plugins, pythons, allow_command))
 
 
 def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
@@ -185,6 +188,7 @@ def load(
     seed: int | None = None,
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
     pythons: Mapping[str, str] | None = None,
+    allow_command: bool = False,
 ) -> Audit:
     """Read a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import load_audit
@@ -196,7 +200,8 @@ def load(
     if not isinstance(pythons, Mapping | None):
         raise SpecError([f"pythons: {shown(pythons)} is not a mapping of names to paths"])
     more: Any = {"overrides": overrides, "trials": trials, "seed": seed, "pythons": pythons}
-    return load_audit(spec, registry=load_plugins(plugins), **more)
+    with commands_allowed(allow_command):
+        return load_audit(spec, registry=load_plugins(plugins), **more)
 
 
 def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:

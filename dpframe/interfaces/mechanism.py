@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import shlex
 import sys
 import types
 from pathlib import Path
@@ -20,7 +21,7 @@ from dpframe.common.text import PARSING
 from dpframe.interfaces.plugin import Plugin, gives, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -404,6 +405,25 @@ def consent(path: Path) -> None:
     _given.add(ProgramFile(path.resolve()))
 
 
+_commands: set[tuple[str, ...] | None] = set()  # those that specs may name; None for all
+
+
+def consent_to_commands() -> None:
+    """Allow all specs that are read from now on to name commands."""
+    _commands.add(None)
+
+
+@contextlib.contextmanager
+def commands_allowed(allowed: bool) -> Iterator[None]:
+    """Within this context, allow specs to name commands."""
+    before = {None} & _commands
+    _commands.update([None] if allowed else [])
+    try:
+        yield
+    finally:
+        _commands.difference_update({None} - before)
+
+
 class ForeignMechanism(HostMechanism):
     """A black box that is a plain module without dpframe, and so runs in any interpreter.
 
@@ -459,6 +479,17 @@ class ForeignMechanism(HostMechanism):
                 f"on the command line, --plugin {path}"
             )
         return program
+
+    @staticmethod
+    def consented_to(command: tuple[str, ...]) -> None:
+        """Raise ValueError unless the command line allows commands."""
+        if None in _commands:
+            _commands.add(command)  # a search makes the mechanism again
+        if command not in _commands:
+            raise ValueError(
+                f"{shlex.join(command)} is code, and a spec never runs code on its own: if you "
+                "trust it, add --allow-command (in Python allow_command=True)"
+            )
 
     def code(self) -> str:
         """Return a digest of the program, which is part of the key of stored counts."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -391,6 +392,7 @@ def varied(mechanism: Any, setting: Setting) -> Any:
             table = table.setdefault(step, {})
         table[name] = json.loads(value)
     fields = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
-    files = [value for value in fields.values() if isinstance(value, SpecFile)]
+    lists = [one if isinstance(one, tuple) else (one,) for one in fields.values()]
+    files = [value for value in itertools.chain(*lists) if isinstance(value, SpecFile)]
     with beside(files[0].folder) if files else contextlib.nullcontext():
         return type(mechanism).from_params(params)

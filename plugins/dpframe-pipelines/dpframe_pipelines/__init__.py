@@ -23,11 +23,12 @@ def __getattr__(name: str) -> object:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[ForeignMechanism]]:
-    """Return the mechanisms: a synthesizer and an SQL engine, each a program."""
+    """Return the mechanisms: a synthesizer and an SQL engine, each a program, and commands."""
+    from dpframe_pipelines.command import Command
     from dpframe_pipelines.sql import SqlEngine
     from dpframe_pipelines.synthetic import Synthesizer
 
-    return [Synthesizer, SqlEngine]
+    return [Synthesizer, SqlEngine, Command]
 
 
 @hookimpl
