@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dpframe_sessions.searching import search_session
 from dpframe_sessions.session import Session
-from dpframe_sessions.strategies import learn_policy, play, strategies
+from dpframe_sessions.strategies import play, strategies
+from dpframe_sessions.witness import SessionViolationError, Witness
 
-__all__ = ["Session", "learn_policy", "play", "search_session", "strategies"]
+__all__ = [
+    "Session",
+    "SessionViolationError",
+    "Witness",
+    "play",
+    "search_session",
+    "strategies",
+]

@@ -18,7 +18,8 @@ class Session(HostMechanism):
     """
 
     strategy: str = "alternate"
-    """The adversary: `fixed:N`, `alternate`, `first:N,M`, `exhaust:N`, `bisect` or `learned`."""
+    """The adversary: `ask:N,M,…`, `fixed:N`, `alternate`, `first:N,M`, `exhaust:N`, `bisect` or
+    `learned`."""
     rounds: Annotated[int, Ge(1), Le(1000)] = 8
     """Queries in a session."""
     policy: tuple[int, ...] = ()

@@ -2,6 +2,7 @@
 
 A strategy is a string, so that a spec can name it and a search can try several:
 
+* `ask:2,0,2`: these queries in this order, and no others;
 * `fixed:2`: query 2 in every round;
 * `alternate`: all queries in turn;
 * `first:0,1`: query 0 once, then query 1;
@@ -20,8 +21,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from dpframe.plugins import Floats
 
 Start = Callable[[Any], Any]
 """`start(data)` makes the state of one session."""
@@ -91,7 +90,7 @@ def play(
         step: answers one query. An exception is an answer, and the session continues.
         queries: the queries that the adversary may ask.
         strategy: the name of a strategy.
-        rounds: number of queries.
+        rounds: number of queries, at most; `ask` ends after its list.
         rng: for the service. A strategy draws nothing.
         data: the dataset.
         policy: of the strategy `learned`.
@@ -100,10 +99,28 @@ def play(
     Returns:
         The answers, in order; a `Refusal` for each exception.
     """
+    return play_with_queries(
+        start, step, queries, strategy, rounds, rng, data, policy, messages=messages
+    )[1]
+
+
+def play_with_queries(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    strategy: str,
+    rounds: int,
+    rng: np.random.Generator,
+    data: Any,
+    policy: Policy = EMPTY,
+    *,
+    messages: bool = False,
+) -> tuple[list[int], list[Any]]:
+    """Play one session as `play` does, and return the numbers of the queries, and the answers."""
     asked, answers = list[int](), list[Any]()
     state = start(data)
     choose = _chooser(strategy, len(queries), policy)
-    for _ in range(rounds):
+    for _ in range(session_length(strategy, rounds)):
         at = choose(asked, answers)
         try:
             answer = step(rng, state, queries[at])
@@ -111,7 +128,26 @@ def play(
             answer = refusal(type(error), str(error) if messages else "")
         asked.append(at)
         answers.append(answer)
-    return answers
+    return asked, answers
+
+
+def session_length(strategy: str, rounds: int) -> int:
+    """Return the number of queries in a session of a strategy."""
+    return min(rounds, len(_numbers(strategy))) if strategy.startswith("ask:") else rounds
+
+
+def queries_in_order(
+    strategy: str, queries: int, rounds: int, policy: Policy = EMPTY
+) -> tuple[int, ...] | None:
+    """Return the numbers of the queries that a strategy asks; None if they depend on answers."""
+    name = strategy.partition(":")[0]
+    choices = np.reshape(policy.choices, (-1, CLASSES))
+    if name in ("exhaust", "bisect") or (name == "learned" and (choices != choices[:, :1]).any()):
+        return None
+    choose, asked = _chooser(strategy, queries, policy), list[int]()
+    for _ in range(session_length(strategy, rounds)):
+        asked.append(choose(asked, asked))  # the answers do not matter
+    return tuple(asked)
 
 
 def strategies(queries: int, *, learned: bool = False) -> list[str]:
@@ -136,6 +172,7 @@ def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) 
     name, _, numbers = strategy.partition(":")
     given = [int(part) for part in numbers.split(",") if part]
     reached = {
+        "ask": given[:rounds],
         "fixed": given,
         "alternate": range(queries),
         "first": given,
@@ -150,14 +187,14 @@ def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) 
 def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
     """Raise ValueError if a strategy is unknown, or one of its numbers is not a query."""
     name, _, numbers = strategy.partition(":")
-    counts = {"fixed": 1, "alternate": 0, "first": 2, "exhaust": 1, "bisect": 0, "learned": 0}
+    counts = {"ask": 1, "fixed": 1, "alternate": 0, "first": 2, "exhaust": 1, "bisect": 0}
+    counts["learned"] = 0
     if name not in counts:
         raise ValueError(f"unknown strategy {strategy!r}; use one of {', '.join(counts)}")
     given = [part for part in numbers.split(",") if part]
-    if len(given) != counts[name] or not all(
-        part.isdecimal() and int(part) < queries for part in given
-    ):
-        raise ValueError(f"{strategy!r}: {name} takes {counts[name]} numbers below {queries}")
+    takes = max(counts[name], len(given)) if name == "ask" else counts[name]
+    if len(given) != takes or not all(part.isdecimal() and int(part) < queries for part in given):
+        raise ValueError(f"{strategy!r}: {name} takes {takes} numbers below {queries}")
     if name == "learned" and (
         not policy.choices
         or len(policy.choices) % CLASSES
@@ -168,8 +205,7 @@ def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
 
 def _chooser(strategy: str, queries: int, policy: Policy) -> Callable[[list[int], list[Any]], int]:
     check_strategy(strategy, queries, policy)
-    name, _, numbers = strategy.partition(":")
-    given = [int(part) for part in numbers.split(",") if part]
+    name, given = strategy.partition(":")[0], _numbers(strategy)
 
     def learned(asked: list[int], answers: list[Any]) -> int:
         last = min(len(asked), len(policy.choices) // CLASSES - 1)
@@ -189,6 +225,7 @@ def _chooser(strategy: str, queries: int, policy: Policy) -> Callable[[list[int]
         return (low + high) // 2
 
     choosers: dict[str, Callable[[list[int], list[Any]], int]] = {
+        "ask": lambda asked, answers: given[len(asked)],
         "fixed": lambda asked, answers: given[0],
         "alternate": lambda asked, answers: len(asked) % queries,
         "first": lambda asked, answers: given[bool(asked)],
@@ -199,6 +236,10 @@ def _chooser(strategy: str, queries: int, policy: Policy) -> Callable[[list[int]
     return choosers[name]
 
 
+def _numbers(strategy: str) -> list[int]:
+    return [int(part) for part in strategy.partition(":")[2].split(",") if part]
+
+
 def _reference(policy: Policy, query: int) -> float:
     return policy.references[query] if query < len(policy.references) else 0.0
 
@@ -206,130 +247,13 @@ def _reference(policy: Policy, query: int) -> float:
 def _class(answer: Any, reference: float) -> int:
     if isinstance(answer, Refusal) or answer is None:
         return REFUSED
-    number = _number(answer)
+    number = number_of(answer)
     return ABOVE if number > reference else BELOW
 
 
-def _number(answer: Any) -> float:
+def number_of(answer: Any) -> float:
     """Return the first number in an answer, or NaN."""
     try:
         return float(np.ravel(answer)[0])
     except (TypeError, ValueError, IndexError):
         return math.nan
-
-
-# Learning a policy.
-
-
-def learn_policy(
-    start: Start,
-    step: Step,
-    queries: Sequence[Any],
-    rounds: int,
-    pair: tuple[Any, Any],
-    rng: np.random.Generator,
-    *,
-    sessions: int = 64,
-    candidates: int = 48,
-) -> Policy:
-    """Learn which query to ask next, on sessions that no bound uses.
-
-    Random policies and changes of the best are played on D and D′. The one whose answers differ
-    most, added up over the rounds, wins.
-
-    Args:
-        start: makes the state of a session.
-        step: answers one query.
-        queries: the queries.
-        rounds: number of queries in a session.
-        pair: D and D′.
-        rng: all randomness. Sessions for a bound must use another one.
-        sessions: sessions on each dataset for each policy.
-        candidates: number of policies.
-
-    Returns:
-        The best policy found.
-    """
-    references = _references(start, step, queries, pair, rng)
-    best, most = EMPTY, -math.inf
-    for at in range(candidates):
-        new = _changed(best.choices, rng, queries) if at >= candidates // 2 else ()
-        choices = new or _random(len(queries), rounds, rng, by_answer=bool(at % 2))
-        policy = Policy(choices, references)
-        runs = [
-            [
-                play(start, step, queries, "learned", rounds, rng, data, policy)
-                for _ in range(sessions)
-            ]
-            for data in pair
-        ]
-        value = sum(_difference(a, b) for a, b in zip(*map(_by_round, runs), strict=True))
-        if value > most:
-            best, most = policy, value
-    return best
-
-
-def _random(
-    queries: int, rounds: int, rng: np.random.Generator, *, by_answer: bool
-) -> tuple[int, ...]:
-    """Return a random policy: a query for each round, or for each round and answer."""
-    choices = rng.integers(queries, size=(rounds, CLASSES if by_answer else 1))
-    return tuple(np.broadcast_to(choices, (rounds, CLASSES)).ravel().tolist())
-
-
-def _changed(
-    best: tuple[int, ...], rng: np.random.Generator, queries: Sequence[Any]
-) -> tuple[int, ...]:
-    """Return a policy with about a quarter of the choices drawn again."""
-    again = rng.random(len(best)) < 1 / 4
-    return tuple(np.where(again, rng.integers(len(queries), size=len(best)), best).tolist())
-
-
-def _references(
-    start: Start,
-    step: Step,
-    queries: Sequence[Any],
-    pair: tuple[Any, Any],
-    rng: np.random.Generator,
-) -> tuple[float, ...]:
-    """Return the median of the first answer to each query."""
-    medians = []
-    for at in range(len(queries)):
-        answers = [
-            _number(play(start, step, queries, f"fixed:{at}", 1, rng, data)[0])
-            for data in pair
-            for _ in range(16)
-        ]
-        numbers = [x for x in answers if math.isfinite(x)]
-        booleans = set(numbers) <= {0.0, 1.0}
-        medians.append(0.5 if booleans or not numbers else float(np.median(numbers)))
-    return tuple(medians)
-
-
-def _by_round(runs: list[list[Any]]) -> list[list[Any]]:
-    return [list(answers) for answers in zip(*runs, strict=True)]
-
-
-def _difference(one: list[Any], other: list[Any]) -> float:
-    """Return how much two samples of answers differ: kinds, then means in deviations, squared."""
-    kinds = [[_kind(answer) for answer in sample] for sample in (one, other)]
-    value = 0.0
-    for kind in {*kinds[0], *kinds[1]}:
-        p, q = ((sample.count(kind) + 0.5) / (len(sample) + 1) for sample in kinds)
-        value += (p - q) * math.log(p / q)
-    numbers: list[Floats] = []
-    for sample in (one, other):
-        values = np.array([_number(a) for a in sample if not isinstance(a, str | Refusal)])
-        numbers.append(values[np.isfinite(values)])
-    if min(map(len, numbers)) > 1:
-        spread = math.sqrt(sum(float(np.var(x)) for x in numbers) / 2)
-        gap = abs(float(np.mean(numbers[0]) - np.mean(numbers[1])))
-        # The difference expected by chance is subtracted, so that rounds without information count
-        # little.
-        gap = max(gap - 2 * spread / math.sqrt(min(map(len, numbers))), 0.0)
-        value += (gap / spread) ** 2 if spread else (100.0 if gap else 0.0)
-    return value
-
-
-def _kind(answer: Any) -> Any:
-    return answer if isinstance(answer, str | bool | Refusal) else type(answer).__name__
