@@ -1,0 +1,429 @@
+"""Trial calls in the interpreter of a package, and what follows from them.
+
+No bound uses their answers: they only choose how a callable is called, or show that it cannot be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import queue
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpframe import DpframeError
+from dpframe.plugins import bound_to_parent
+from dpframe_scan.proposals import (
+    PUBLIC,
+    Parameter,
+    Proposal,
+    Target,
+    expressions,
+    proposals,
+    target_of,
+)
+from dpframe_scan.sources import source_of
+
+PROGRAM = Path(__file__).parent / "programs" / "adapter.py"
+
+IMPORT_SECONDS = 120.0  # of a package
+CALL_SECONDS = 10.0  # of all calls of one proposal
+MOST_TRIALS = 40  # calls of one callable, repairs included
+MOST_REPAIRS = 8  # of one proposal
+
+
+class Interpreter:
+    """A process of another interpreter, which describes a package and makes trial calls.
+
+    It is started again if it crashes, or if a call takes too long.
+
+    Args:
+        python: path of the interpreter.
+        package: the package that is scanned.
+    """
+
+    def __init__(self, python: str, package: str) -> None:
+        self.python, self.package = python, package
+        self._folder = tempfile.TemporaryDirectory(prefix="dpframe-scan-")
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def targets(self) -> tuple[list[Target], list[str]]:
+        """Return the public callables of the package, and what could not be imported.
+
+        Raises:
+            PackageImportError: the package cannot be imported.
+        """
+        reply = self._ask({"do": "describe", "package": self.package}, IMPORT_SECONDS)
+        if isinstance(reply, dict):
+            raise PackageImportError(reply["error"], reply.get("missing"))
+        if reply is None:
+            raise PackageImportError(
+                f"importing {self.package} took over {IMPORT_SECONDS:g} s", None
+            )
+        failed = [f"{one['failed']}: {one['why']}" for one in reply if "failed" in one]
+        return [target_of(one) for one in reply if "failed" not in one], failed
+
+    def tried(self, proposal: Proposal) -> dict[str, Any]:
+        """Make trial calls; see `tried` in the program."""
+        asked = {"do": "try", "source": source_of(proposal), "cases": proposal.data.cases()}
+        reply = self._ask(asked, CALL_SECONDS)
+        if reply is None:
+            return {
+                "raised": "TimeoutError",
+                "message": f"took over {CALL_SECONDS:g} s, or crashed",
+            }
+        if "error" in reply:
+            kind, _, message = reply["error"].partition(": ")
+            return {"raised": kind, "message": message}
+        result: dict[str, Any] = reply
+        return result
+
+    def _ask(self, asked: Mapping[str, Any], seconds: float) -> Any:
+        """Return a reply; None if there was none in time, or the process ended."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+            line = self._lines.get(timeout=seconds)
+        except (queue.Empty, OSError):
+            line = None
+        if line is None:
+            self._stop()
+            return None
+        return json.loads(line)
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        try:
+            self._process = subprocess.Popen(
+                bound_to_parent([self.python, "-u", str(PROGRAM)]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self._folder.name,
+                env=environment,
+                encoding="utf-8",
+            )
+        except OSError as error:
+            raise DpframeError(f"{self.python}: {(error.strerror or str(error)).lower()}") from None
+        self._lines = queue.Queue()
+        threading.Thread(
+            target=_forward, args=(self._process.stdout, self._lines), daemon=True
+        ).start()
+        return self._process
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with contextlib.suppress(OSError):
+                self._process.communicate()
+            self._process = None
+
+
+def _forward(stream: Any, lines: queue.Queue[str | None]) -> None:
+    with contextlib.suppress(ValueError):  # closed
+        for line in stream:
+            lines.put(line)
+    lines.put(None)
+
+
+class PackageImportError(DpframeError):
+    """A package cannot be imported; `missing` is the module that it lacks, if known."""
+
+    def __init__(self, message: str, missing: str | None) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class Called(NamedTuple):
+    """The result of all trial calls of a callable."""
+
+    target: Target
+    proposal: Proposal | None  # how it is called; None if it was not
+    outcome: str
+    """"release", "not a mechanism" or "not called"."""
+    reason: str
+    """Why it is no release."""
+    variants: tuple[Proposal, ...] = ()
+    """The same with one option changed."""
+    kind: str = ""
+    """Type of an answer."""
+
+
+def call(target: Target, interpreter: Interpreter, until: float) -> Called:
+    """Find a way to call a callable, and judge if it makes releases.
+
+    Args:
+        target: the callable.
+        interpreter: where it is installed.
+        until: time on the monotonic clock at which the search for a way ends.
+    """
+    if reason := _no_mechanism(target):
+        return Called(target, None, "not a mechanism", reason)
+    problem, number = "", 0
+    plain: Called | None = None
+    for first in proposals(target):
+        proposal = first
+        seen: set[str] = set()
+        for _ in range(MOST_REPAIRS):
+            if number >= MOST_TRIALS or time.monotonic() > until:
+                break
+            source = source_of(proposal)
+            if source in seen:
+                break
+            seen.add(source)
+            number += 1
+            outcome = interpreter.tried(proposal)
+            if "raised" not in outcome:
+                verdict = _judged(target, proposal, outcome, interpreter)
+                if verdict.outcome == "release":
+                    return verdict._replace(variants=(*_variants(verdict, interpreter),))
+                plain = plain or verdict
+                break
+            told = f"{outcome['raised']}: {outcome['message']}".strip(": ")
+            problem = problem or f"{told} (called as {_call_in(source)})"
+            changed = repaired(proposal, target, outcome)
+            if changed is None:
+                break
+            proposal = changed
+    if plain is not None:
+        return plain
+    if not number:
+        if time.monotonic() > until:
+            return Called(target, None, "not called", "no time was left")
+        return Called(target, None, "not a mechanism", "it takes no data")
+    return Called(target, None, "not called", problem)
+
+
+OPTIONS = re.compile(r"fit_intercept|with_\w+|use_\w+|(is_)?optimal|optimi[sz]ed")
+"""Options that choose an algorithm. Others may declare facts about the data, such as an order."""
+
+MOST_VARIANTS = 2
+
+
+def _variants(called: Called, interpreter: Interpreter) -> Iterator[Proposal]:
+    """Yield proposals in which an option has its other value."""
+    target, proposal = called.target, called.proposal
+    assert proposal is not None
+    own = _parameters_of(proposal, target).values()
+    options = [one for one in own if isinstance(one.default, bool) and OPTIONS.fullmatch(one.name)]
+    for one in options[:MOST_VARIANTS]:
+        field = "arguments" if one in target.parameters else "of_method"
+        given = {**getattr(proposal, field), one.name: repr(not one.default)}
+        changed: dict[str, Any] = {field: given, "option": f"{one.name}={not one.default}"}
+        variant = dataclasses.replace(proposal, **changed)
+        outcome = interpreter.tried(variant)
+        if "raised" not in outcome and outcome["random"]:
+            yield variant
+
+
+def _call_in(source: str) -> str:
+    body = source.partition("def release(data):")[2]
+    return " ".join(body.split()).removeprefix("return ")[:200]
+
+
+NO_MECHANISM = (
+    (r"accountant|(^|_)budget$|^Budget", "it accounts for budgets"),
+    (r"^_?(check|validate|verify|assert|is)_", "it checks its arguments"),
+    (
+        r"^(compute|get|calibrate|calculate|find|search|convert|estimate|optimi[sz]e|total)_.*"
+        r"(eps|epsilon|sigma|delta|noise|rho|multiplier|privacy|budget|scale|tresh|threshold)",
+        "it computes a parameter",
+    ),
+    (r"(aggregator|server|estimator_mi)", "it estimates from reports, which are private already"),
+    (
+        r"^(var|variance|mse|err|error|bound)_|(_to_|_from_)(eps|rho|sigma|delta|zcdp|dp|rdp)",
+        "it computes a parameter",
+    ),
+)
+"""Patterns in names of callables that make no release, with what they do."""
+
+
+def _no_mechanism(target: Target) -> str:
+    for pattern, reason in NO_MECHANISM:
+        if re.search(pattern, target.title, 0 if pattern[0] == "^" and "B" in pattern else re.I):
+            return reason
+    return ""
+
+
+def _judged(
+    target: Target, proposal: Proposal, outcome: Mapping[str, Any], interpreter: Interpreter
+) -> Called:
+    """Judge a callable that could be called; a fitted model releases its attributes."""
+    if proposal.method and not proposal.answer:
+        fitted = _fitted(target, proposal, outcome)
+        for model in fitted:
+            again = interpreter.tried(model)
+            if "raised" not in again and again["random"]:
+                proposal, outcome = model, again
+                break
+        else:
+            if fitted and outcome["kind"] == target.title:
+                return Called(target, proposal, "not called", "nothing of the model can be read")
+    if outcome["none"]:
+        return Called(target, proposal, "not called", "it returns None")
+    if not outcome["random"]:
+        what = "depends on the data only" if outcome["varies"] else "is always the same"
+        return Called(target, proposal, "not a mechanism", f"it is not random: its answer {what}")
+    return Called(target, proposal, "release", "", kind=outcome["kind"])
+
+
+OF_TRAINING = {"labels_", "inertia_", "n_iter_", "n_features_in_", "n_samples_seen_", "n_samples_"}
+"""Attributes of models that say something of the training itself, and are no release."""
+
+
+def _fitted(target: Target, proposal: Proposal, outcome: Mapping[str, Any]) -> list[Proposal]:
+    """Return ways to read a fitted model: its documented attributes, then its predictions."""
+    if proposal.method not in ("fit", "fit_transform"):
+        return []
+    n = len(proposal.data.table)
+    names = [
+        one["name"]
+        for one in outcome.get("attributes", ())
+        if one["name"] not in OF_TRAINING
+        and one["shape"][:1] != [n]
+        and re.search(rf"\b{one['name']}(?!\w)", target.doc)
+    ]
+    methods = {one.name for one in target.methods}
+    probes = f"np.array([[{', '.join(['2.0'] * 2)}], [5.0, 5.0], [9.0, 1.0]])"
+    calls = [f"{name}({probes})" for name in ("predict", "transform", "sample") if name in methods]
+    if "sample" in methods:
+        calls[-1] = "sample(5)"
+    ways = [tuple(names)] if names else []
+    ways += [(one,) for one in calls]
+    return [dataclasses.replace(proposal, answer=one) for one in ways]
+
+
+# Repairs.
+
+
+def repaired(proposal: Proposal, target: Target, outcome: Mapping[str, Any]) -> Proposal | None:
+    """Change a proposal after an exception; None if its message suggests nothing."""
+    message = f"{outcome['raised']}: {outcome['message']}"
+    parameters = _parameters_of(proposal, target)
+    for pattern, change in REPAIRS:
+        if (match := re.search(pattern, message, re.I)) and (
+            done := change(proposal, parameters, match)
+        ):
+            changed: Proposal = done
+            return changed
+    return _next_named(proposal, parameters, message) or _next_public(proposal, parameters)
+
+
+def _parameters_of(proposal: Proposal, target: Target) -> dict[str, Parameter]:
+    own = {one.name: one for one in target.parameters}
+    for method in target.methods:
+        if method.name == proposal.method:
+            own = {one.name: one for one in method.parameters} | own
+    return own
+
+
+def _with(proposal: Proposal, name: str, value: str | None) -> Proposal:
+    """Change an argument, wherever it is passed; None leaves it out."""
+    field = "of_method" if name in proposal.of_method else "arguments"
+    given = {key: one for key, one in getattr(proposal, field).items() if key != name}
+    changed: dict[str, Any] = {field: given if value is None else {**given, name: value}}
+    return dataclasses.replace(proposal, **changed)
+
+
+def _missing(
+    proposal: Proposal, parameters: Mapping[str, Parameter], match: re.Match[str]
+) -> Proposal | None:
+    name = match.group(1)
+    if name in proposal.data.inputs:
+        return None
+    one = parameters.get(name) or Parameter(name, "", True, None, "", "")
+    return _with(proposal, name, expressions(one)[0])
+
+
+def _unexpected(
+    proposal: Proposal, parameters: Mapping[str, Parameter], match: re.Match[str]
+) -> Proposal | None:
+    return _with(proposal, match.group(1), None)
+
+
+def _whole(
+    proposal: Proposal, parameters: Mapping[str, Parameter], match: re.Match[str]
+) -> Proposal | None:
+    """Make all settings whole numbers, and numbers in the data."""
+    changed = proposal
+    for name, value in [*proposal.arguments.items(), *proposal.of_method.items()]:
+        one = parameters.get(name)
+        if one is not None and not one.budget and re.fullmatch(r"\d+\.0", value):
+            changed = _with(changed, name, value[:-2])
+    inputs = {
+        k: v.replace("float(data[0])", "int(data[0])") for k, v in proposal.data.inputs.items()
+    }
+    schema = proposal.data.schema
+    if inputs != dict(proposal.data.inputs):
+        schema = ({**schema[0], "integer": True},)
+    data = dataclasses.replace(proposal.data, inputs=inputs, schema=schema)
+    changed = dataclasses.replace(changed, data=data)
+    return changed if changed != proposal else None
+
+
+def _share(
+    proposal: Proposal, parameters: Mapping[str, Parameter], match: re.Match[str]
+) -> Proposal | None:
+    for name in {**proposal.arguments, **proposal.of_method}:
+        one = parameters.get(name)
+        if one is not None and not one.budget and name in match.string:
+            return _with(proposal, name, "0.5")
+    return None
+
+
+def _next_named(
+    proposal: Proposal, parameters: Mapping[str, Parameter], message: str
+) -> Proposal | None:
+    """Take the next expression for a setting that the message names."""
+    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+        one = parameters.get(name)
+        words = {name, name.replace("_", " ")} if len(name) > 1 else {f"'{name}'", f"`{name}`"}
+        if one is None or one.budget or not any(word in message for word in words):
+            continue
+        known = expressions(one)
+        place = known.index(value) + 1 if value in known else 0
+        if place < len(known):
+            return _with(proposal, name, known[place])
+    return None
+
+
+def _next_public(proposal: Proposal, parameters: Mapping[str, Parameter]) -> Proposal | None:
+    """Take the next expression for bounds, which have several forms."""
+    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+        one = parameters.get(name)
+        if one is not None and PUBLIC.fullmatch(name) and value in (known := expressions(one)):
+            place = known.index(value) + 1
+            if place < len(known):
+                return _with(proposal, name, known[place])
+    return None
+
+
+REPAIRS: Any = (
+    (r"missing \d+ required (?:positional|keyword-only) arguments?: '(\w+)'", _missing),
+    (r"unexpected keyword argument '(\w+)'", _unexpected),
+    (
+        r"must be (?:of type )?(?:an? )?(?:int|whole|integer|integral)|integer[- ]valued|Integral",
+        _whole,
+    ),
+    (r"between 0 and 1|in \[0, ?1\]|in \(0, ?1\)", _share),
+)
+"""Patterns of messages, and changes that they suggest."""

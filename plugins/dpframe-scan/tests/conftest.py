@@ -1,0 +1,22 @@
+"""The small package, once for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import scan_support
+from dpframe_scan.trials import Interpreter
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has the package `tinydp`."""
+    return scan_support.made(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def interpreter(python: str) -> Iterator[Interpreter]:
+    """A process of it."""
+    with Interpreter(python, "tinydp") as running:
+        yield running

@@ -1,0 +1,117 @@
+"""How callables are found and called, on a package that is written for these tests."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from dpframe_scan import trials
+from dpframe_scan.proposals import Target
+from dpframe_scan.sources import source_of
+from dpframe_scan.trials import Called, Interpreter
+
+
+@pytest.fixture(scope="module")
+def targets(interpreter: Interpreter) -> dict[str, Target]:
+    found, _ = interpreter.targets()
+    return {one.title: one for one in found}
+
+
+def call(target: Target, interpreter: Interpreter) -> Called:
+    return trials.call(target, interpreter, time.monotonic() + 60)
+
+
+def test_callables_with_a_budget_are_found_under_their_shortest_name(
+    targets: dict[str, Target],
+) -> None:
+    audited = sorted(one.name for one in targets.values() if one.is_audited)
+    assert audited == [
+        "tinydp.Laplace",
+        "tinydp.Means",
+        "tinydp.Report",
+        "tinydp.mechanisms.Accountant",
+        "tinydp.tools.compute_sigma",
+        "tinydp.tools.dp_sum",
+        "tinydp.tools.licensed",
+        "tinydp.tools.wrong_sum",
+    ]
+
+
+def test_a_module_that_cannot_be_imported_is_named(interpreter: Interpreter) -> None:
+    _, failed = interpreter.targets()
+    (line,) = failed
+    assert line.startswith("tinydp.broken: ModuleNotFoundError")
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "reason"),
+    [
+        ("dp_sum", "release", ""),
+        ("wrong_sum", "release", ""),
+        ("Laplace", "release", ""),
+        ("Report", "release", ""),
+        ("Means", "release", ""),
+        ("Accountant", "not a mechanism", "it accounts for budgets"),
+        ("compute_sigma", "not a mechanism", "it computes a parameter"),
+        ("licensed", "not called", "RuntimeError: no licence"),
+    ],
+)
+def test_the_outcome_of_trial_calls(
+    targets: dict[str, Target], interpreter: Interpreter, name: str, outcome: str, reason: str
+) -> None:
+    found = call(targets[name], interpreter)
+    assert (found.outcome, found.reason[: len(reason)]) == (outcome, reason)
+
+
+def test_documented_neighbours_and_bounds_are_used(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    proposal = call(targets["dp_sum"], interpreter).proposal
+    assert proposal is not None
+    assert proposal.data.adjacency == "replace"
+    assert "bounds=(0.0, 10.0)" in source_of(proposal)
+
+
+def test_undocumented_neighbours_are_said_to_be_unknown(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    proposal = call(targets["wrong_sum"], interpreter).proposal
+    assert proposal is not None
+    assert proposal.data.adjacency == "unknown"
+    assert any(text.startswith("Neighbours are not documented") for text in proposal.sentences)
+
+
+def test_a_message_about_integers_changes_the_sensitivity(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    proposal = call(targets["Laplace"], interpreter).proposal
+    assert proposal is not None
+    assert (proposal.arguments["sensitivity"], proposal.data.adjacency) == ("1", "sensitivity")
+
+
+def test_a_local_report_has_any_two_values_as_neighbours(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    proposal = call(targets["Report"], interpreter).proposal
+    assert proposal is not None
+    assert (proposal.data.form, proposal.data.adjacency) == ("record", "any")
+    assert proposal.data.schema[0]["categories"] == [0, 1, 2, 3]
+
+
+def test_a_model_releases_what_its_documentation_calls_an_attribute_but_no_training_labels(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    proposal = call(targets["Means"], interpreter).proposal
+    assert proposal is not None
+    assert proposal.answer == ("theta_",)
+
+
+def test_an_interpreter_that_hangs_is_started_again(
+    targets: dict[str, Target], interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = call(targets["dp_sum"], interpreter).proposal
+    assert proposal is not None
+    monkeypatch.setattr(trials, "CALL_SECONDS", 0.0)
+    assert interpreter.tried(proposal)["raised"] == "TimeoutError"
+    monkeypatch.setattr(trials, "CALL_SECONDS", 60.0)
+    assert interpreter.tried(proposal)["random"]
