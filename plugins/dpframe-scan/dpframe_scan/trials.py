@@ -96,7 +96,15 @@ class Interpreter:
 
     def _ask(self, asked: Mapping[str, Any], seconds: float) -> Any:
         """Return a reply; None if there was none in time, or the process ended."""
-        process = self._process or self._start()
+        if self._process is None:
+            self._start()
+            self._exchange({"do": "import", "package": self.package}, IMPORT_SECONDS)
+        return self._exchange(asked, seconds)
+
+    def _exchange(self, asked: Mapping[str, Any], seconds: float) -> Any:
+        process = self._process
+        if process is None:  # it did not survive the import
+            return None
         assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(asked) + "\n")
@@ -109,7 +117,7 @@ class Interpreter:
             return None
         return json.loads(line)
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         try:
@@ -128,7 +136,6 @@ class Interpreter:
         threading.Thread(
             target=_forward, args=(self._process.stdout, self._lines), daemon=True
         ).start()
-        return self._process
 
     def _stop(self) -> None:
         if self._process is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import scan_support
+from dpframe_scan import trials
 from dpframe_scan.trials import Interpreter
 
 
@@ -13,6 +14,13 @@ from dpframe_scan.trials import Interpreter
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter that has the package `tinydp`."""
     return scan_support.made(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no call end because the machine is busy."""
+    monkeypatch.setattr(trials, "CALL_SECONDS", 600.0)
+    monkeypatch.setattr(trials, "IMPORT_SECONDS", 600.0)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
 from dpframe_scan import trials
+from dpframe_scan.programs import adapter
 from dpframe_scan.proposals import Target
 from dpframe_scan.sources import source_of
 from dpframe_scan.trials import Called, Interpreter
@@ -18,7 +20,7 @@ def targets(interpreter: Interpreter) -> dict[str, Target]:
 
 
 def call(target: Target, interpreter: Interpreter) -> Called:
-    return trials.call(target, interpreter, time.monotonic() + 60)
+    return trials.call(target, interpreter, time.monotonic() + 600)
 
 
 def test_callables_with_a_budget_are_found_under_their_shortest_name(
@@ -111,7 +113,18 @@ def test_an_interpreter_that_hangs_is_started_again(
 ) -> None:
     proposal = call(targets["dp_sum"], interpreter).proposal
     assert proposal is not None
-    monkeypatch.setattr(trials, "CALL_SECONDS", 0.0)
-    assert interpreter.tried(proposal)["raised"] == "TimeoutError"
-    monkeypatch.setattr(trials, "CALL_SECONDS", 60.0)
+    endless = dataclasses.replace(proposal.data, inputs={"array": "[0 for _ in iter(int, 1)]"})
+    monkeypatch.setattr(trials, "CALL_SECONDS", 0.2)
+    outcome = interpreter.tried(dataclasses.replace(proposal, data=endless))
+    assert outcome["raised"] == "TimeoutError"
+    monkeypatch.setattr(trials, "CALL_SECONDS", 600.0)
     assert interpreter.tried(proposal)["random"]
+
+
+def test_a_callable_that_rarely_changes_its_answer_is_random() -> None:
+    source = (
+        "import random\n\nseeded = random.Random(0)\n\n\n"
+        "def release(data):\n    return data if seeded.random() < 0.95 else None\n"
+    )
+    assert adapter.tried(source, [0, 1])["random"]
+    assert not adapter.tried("def release(data):\n    return data\n", [0, 1])["random"]
