@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +31,19 @@ from dpframe_pipelines.trial_calls import check_tables, fits_of, takes_generator
 
 FITS_OF_A_PAIR = 200
 """A search begins with one pair per this many fits."""
+
+NUMBERS = (200, 400, 1_000, 2_000, 4_000, 10_000)
+"""Default numbers of fits. Only steps, so that the number hardly depends on the load."""
+
+SHORT, LONG = 30.0, 300.0
+"""Seconds of fits, one after another: the largest number that takes SHORT is chosen, or the usual
+one if it takes at most LONG."""
+
+USUAL = 1_000
+"""Fits of a program, and of a function whose fits take 30 to 300 ms."""
+
+TIMED = 12
+"""Fits that are timed, at most; the fastest counts, because the machine may be busy."""
 
 SHARE = 0.25
 """Share of the time limit after which no more tables are tried before the search."""
@@ -76,6 +91,8 @@ class PlantedRecords(Neighbourhood, name="planted-records"):
     """The parameters of the neighbourhood `records`, as JSON."""
     pairs: tuple[str, ...]
     """The parameters of `records` pairs, as JSON."""
+    fits: str = ""
+    """The number of fits of the synthesizer, and the reason for it."""
 
     @property
     def _records(self) -> Any:
@@ -121,6 +138,17 @@ def _check_names(table: Any, columns: Sequence[str]) -> None:
             raise DpframeError(f"columns: the table has no column {column}{hint}")
 
 
+def _given_table(params: Mapping[str, Any]) -> Any:
+    """Return the given table in the form of a fit; None if it is empty."""
+    names = ("table", "columns", "form", "types")
+    given = {name: params[name] for name in names if name in params}
+    try:
+        pair: Any = find_plugin("pair", "records").from_params({**given, "edit": {"remove": 0}})
+    except ParameterError:
+        return None
+    return pair.d0
+
+
 def _tried(
     fit: Callable[..., Any],
     params: Mapping[str, Any],
@@ -129,23 +157,46 @@ def _tried(
     limit: float | None,
 ) -> int:
     """Fit the given table, and return the number of fits; see `check_tables`."""
-    names = ("table", "columns", "form", "types")
-    given = {name: params[name] for name in names if name in params}
-    try:
-        pair: Any = find_plugin("pair", "records").from_params({**given, "edit": {"remove": 0}})
-    except ParameterError:  # an empty table
+    if (table := _given_table(params)) is None:
         return 0
     rng = np.random.default_rng([seed, TRIED])
     attempts = list(
         fits_of(
             lambda data: fit(rng, data),
-            lambda: copy.deepcopy(pair.d0),
+            lambda: copy.deepcopy(table),
             lambda table: {"problems": features.problems(table)},
             limit,
         )
     )
     check_tables(attempts)
     return len(attempts)
+
+
+def fits_for(seconds: float) -> int:
+    """Return the default number of fits if one takes so many seconds."""
+    affordable = [number for number in NUMBERS if number * seconds <= SHORT]
+    usual = [number for number in NUMBERS if number * seconds <= LONG and number <= USUAL]
+    return max([NUMBERS[0], *affordable, *usual])
+
+
+def _reason(fits: int, seconds: float) -> str:
+    """Explain a number of fits without the time itself, which differs from run to run."""
+    total = next((each for each in (SHORT, LONG) if fits * seconds <= each), None)
+    within = f"which take less than {total:g} s" if total else "because each one is slow"
+    return f"{fits:,} fits by default, {within}"
+
+
+def _timed(fit: Callable[..., Any], features: Features, table: Any, seed: int) -> tuple[float, int]:
+    """Return the seconds of the fastest of some fits, features included, and their number."""
+    rng, times = np.random.default_rng([seed, TIMED]), [math.inf]
+    while len(times) <= TIMED and NUMBERS[-1] * min(times) > SHORT:
+        data, begun = copy.deepcopy(table), time.perf_counter()
+        with contextlib.suppress(Exception):  # exceptions are answers to the search
+            features.of(fit(rng, data))
+        times.append(time.perf_counter() - begun)
+        if times[-1] > LONG / USUAL:
+            break
+    return min(times), len(times) - 1
 
 
 def audit_synthesizer(
@@ -156,7 +207,7 @@ def audit_synthesizer(
     epsilon: float,
     delta: float = 0.0,
     adjacency: Literal["add-remove", "replace"] = "add-remove",
-    fits: int = 1000,
+    fits: int | None = None,
     pairs: int | None = None,
     seconds: float | None = None,
     limit: float | None = None,
@@ -177,7 +228,9 @@ def audit_synthesizer(
         epsilon: the claimed ε.
         delta: the claimed δ.
         adjacency: "add-remove" if a record is added or removed, "replace" if one is replaced.
-        fits: total number of calls of `fit`, over all tables.
+        fits: total number of calls of `fit`, over all tables. Default: what a fit takes decides;
+            10,000 if it takes at most 3 ms, 4,000 up to 7.5 ms, 1,000 up to 0.3 s, 200 from 0.75 s
+            on. A program gets 1,000. The record has the number and the reason.
         pairs: number of pairs of tables to begin with; default: one for each 200 fits, at most 36.
         seconds: time limit of the search.
         limit: time limit of one fit in seconds; a fit that exceeds it counts as TimeoutError.
@@ -198,15 +251,26 @@ def audit_synthesizer(
     known = columns_of(columns, users=0)
     _check_names(table, [column.name for column in known])
     schema = [column.params() for column in known]
-    batch = pairs or max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
-    more: dict[str, Any] = {"form": form, "beyond": beyond, "batch": batch}
+    more: dict[str, Any] = {"form": form, "beyond": beyond}
     params = records_params(table, adjacency=adjacency, schema=schema, **more)
-    first, texts = params, tuple[str, ...]()
+    tried, reason = 0, ""
     if callable(fit):
         features = Features(schema, targets_of(known))
         seeded = takes_generator(fit, "table")
         plain: Any = fit if seeded else lambda rng, data: fit(data)
-        fits -= _tried(plain, params, features, seed, limit)
+        tried = _tried(plain, params, features, seed, limit)
+    if fits is None:
+        fits = USUAL
+        if callable(fit) and tried and limit is None:
+            taken, timed = _timed(plain, features, _given_table(params), seed)
+            tried += timed
+            fits = fits_for(taken)
+            reason = _reason(fits, taken)
+    batch = pairs or max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
+    params = {**params, "batch": batch}
+    first, texts = params, tuple[str, ...]()
+    fits -= tried
+    if callable(fit):
         if fits >= FITS_OF_A_PAIR - 1 and limit is None:  # a limit holds in the search alone
             before = time.monotonic()
             most = None if seconds is None else SHARE * seconds
@@ -227,7 +291,9 @@ def audit_synthesizer(
     else:
         given = {"file": str(fit), "columns": schema, "epsilon": epsilon, "delta": delta}
         pipeline = {"use": "synthesizer", "params": given}
-    both = {"records": json.dumps(first), "pairs": texts}
+    both: dict[str, Any] = {"records": json.dumps(first), "pairs": texts}
+    if reason:
+        both["fits"] = reason
     search = {"use": "planted-records", "params": both}
     budget = Budget(max(1, fits // 2 - TRIED), seconds, confidence, seed, limit, chunk=2)
     return audited(pipeline, search, budget, python)

@@ -85,7 +85,9 @@ def test_a_seeded_node_program_gives_the_same_counts_again() -> None:
 def test_an_exception_of_a_command_is_an_answer() -> None:
     cell = audited(SHELL.replace('{\\"sum\\"', '{\\"error\\": \\"ValueError: of 1\\", \\"sum\\"'))
     assert cell.status == "ok"  # only a lone error is an exception
-    raises = 'case "$load" in *\\[1.0\\]*) echo "{\\"error\\": \\"KeyError: x\\"}";; *) echo 0;; esac'
+    raises = (
+        'case "$load" in *\\[1.0\\]*) echo "{\\"error\\": \\"KeyError: x\\"}";; *) echo 0;; esac'
+    )
     script = f"read -r load\nwhile read -r request; do {raises}; done"
     assert audited(script).verdict == "violated"
     assert "raised KeyError: x" in audited(script, raises="fail").reason

@@ -15,7 +15,7 @@ SCHEMA = [
     {"name": "sex", "categories": ["f", "m"]},
 ]
 TABLE = [[20, "a", "f"], [35, "a", "m"], [41, "b", "f"], [58, "a", "f"], [66, "b", "m"]] * 4
-MISTAKES = ("bounds", "categories", "order", "frequency", "cell", "exact", "twice", "seed")
+MISTAKES = ("bounds", "categories", "order", "frequency", "cell", "zeros", "exact", "twice", "seed")
 BINS = 4
 
 
@@ -45,6 +45,8 @@ def fit(rng, rows, epsilon=1.0, mistake=""):
         by_age = {cell: (by_age[cell] + again[cell]) / 2 for cell in cells}
     if mistake == "cell":  # one count is released as it is
         by_age[1, "b"] = binned.count((1, "b"))
+    if mistake == "zeros":  # cells that are empty in the data stay empty
+        by_age = {cell: count if cell in binned else 0.0 for cell, count in by_age.items()}
     spent = 1e9 if mistake == "exact" else epsilon / 2
     by_sex = noisy(rng, sexes, itertools.product(cities, "fm"), spent)
     found = []
