@@ -1,7 +1,9 @@
 """Events that attacks choose from the scores of some draws, with their counts and examples."""
 
+import copy
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -16,6 +18,7 @@ from dpframe.count.plan import PassPosition
 from dpframe.count.scoring import FLOAT, learned_on_host, scores_of
 from dpframe.count.work import PassWork
 from dpframe.draw import row_checks, streams, trace
+from dpframe.draw.worker.codes import RAISES
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism
@@ -25,7 +28,7 @@ from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.strict_json import text as plain_text
 from dpframe.spec.audit import Cell, Choice, RunSettings
-from dpframe.stats.betting import choose
+from dpframe.stats.betting import choose, events
 from dpframe.stats.histograms import half_line
 
 
@@ -54,6 +57,17 @@ class Seen(NamedTuple):
     above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
     trials: int  # draws on each side
     cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
+    outside: Any = None  # draws on each side of leaked kinds, shape [2]; None if none are left out
+
+    @property
+    def inside(self) -> Ints:
+        """Draws on each side whose answers are not of a leaked kind, shape [2]."""
+        return np.array([self.trials] * 2) - (0 if self.outside is None else self.outside)
+
+    @property
+    def hits(self) -> Ints:
+        """Counts of every event, shape [4 cuts, 2]; see `betting.events`."""
+        return events(self.above, self.trials, self.outside)
 
     def place(self, event: int) -> tuple[int, int]:
         """Return the attack of an event, by its number, and the cut of that attack."""
@@ -63,11 +77,11 @@ class Seen(NamedTuple):
         return attack, column - int(ends[attack])
 
     def of_attack(self, event: int) -> Ints:
-        """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
+        """Count the draws inside between the cuts of an event's attack, shape [2, its cuts + 1]."""
         attack, cut = self.place(event)
         first = event % self.above.shape[1] - cut
         own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
-        return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
+        return np.asarray(-np.diff(own, prepend=self.inside[:, None], append=0), np.int64)
 
 
 def above(statistic: Statistic, counts: Tree) -> Ints:
@@ -214,6 +228,16 @@ TRIED_ALONE = 64  # answers that are scored alone and together, to compare the s
 SCORED_TOGETHER = 1 << 14  # answers that are scored at a time
 
 
+AMONG = ", among answers that are not "
+
+
+def among_others(kinds: Sequence[str]) -> str:
+    """Return the end of an event's description if some kinds of answers are left out."""
+    flagged = (re.sub(r"^\w+, (NaN|-?inf)$", r"\1", kind) for kind in kinds)
+    texts = [text.removeprefix(RAISES) for text in flagged]
+    return AMONG + " or ".join(texts) if texts else ""
+
+
 class LearnedAttack(NamedTuple):
     """One attack with its state and its cuts."""
 
@@ -226,8 +250,11 @@ class LearnedAttack(NamedTuple):
 class AnswerEvents:
     """Events of attacks that have learned from some answers of a black box.
 
-    Answers are scored in float64. `tried` has attacks that are known to score rows alone.
+    Answers are scored in float64. `tried` has attacks that are known to score rows alone. Answers
+    of leaked kinds are neither learned from nor in any event.
     """
+
+    leaked: HostArray = np.zeros(0, np.uint64)  # codes of kinds
 
     def __init__(
         self,
@@ -246,6 +273,7 @@ class AnswerEvents:
     def learn(self, train: tuple[HostArray, HostArray], shape: streams.Shape) -> None:
         """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
         self.shape = shape
+        train = self._equally_many(train)
         cheap = [one.value.portable and not one.value.slow_to_learn for one in self.attacks]
         all_of_them = (
             len(train[0]) >= SLOW_FROM and shape.width <= MOST_LEARNED_NUMBERS
@@ -258,12 +286,29 @@ class AnswerEvents:
 
     def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
         """Count the events of all attacks in some answers."""
+        inside = [self.inside(side) for side in rows]
         parts = [
-            np.stack([self._above(number, one.cuts, side) for side in rows])
+            np.stack([self._above(number, one.cuts, side) for side in inside])
             for number, one in enumerate(self.learned)
         ]
         cuts = tuple(len(one.cuts) for one in self.learned)
-        return Seen(np.concatenate(parts, axis=1), len(rows[0]), cuts)
+        outside = np.array([len(side) - len(own) for side, own in zip(rows, inside, strict=True)])
+        above, trials = np.concatenate(parts, axis=1), len(rows[0])
+        return Seen(above, trials, cuts, outside if len(self.leaked) else None)
+
+    def behind(self, kinds: HostArray) -> "AnswerEvents":
+        """Return events among the answers that are not of some more kinds, given by codes."""
+        others = copy.copy(self)
+        others.leaked, others.learned = np.append(self.leaked, kinds), []
+        return others
+
+    def inside(self, rows: HostArray) -> HostArray:
+        """Return the rows of answers that are not of a leaked kind."""
+        return rows[~np.isin(rows[:, 0], self.leaked)] if len(self.leaked) else rows
+
+    def _equally_many(self, rows: tuple[HostArray, HostArray]) -> tuple[HostArray, HostArray]:
+        x, y = map(self.inside, rows)
+        return x[: len(y)], y[: len(x)]
 
     def event(
         self, number: int, cut: int, *, is_above: bool, words: Mapping[int, str]
@@ -275,7 +320,9 @@ class AnswerEvents:
         place, attack, state, cuts = self.learned[number]
         edge = float(cuts[cut])
         description = attack_words(attack, state, edge, is_above, words)
-        return place, description, in_words(attack.gives, edge, is_above=is_above)
+        scores = in_words(attack.gives, edge, is_above=is_above)
+        among = among_others([words.get(int(code), "of another kind") for code in self.leaked])
+        return place, description and description + among, scores + among
 
     def scores_of(self, number: int, rows: HostArray) -> HostArray:
         """Return the scores of answers by a learned attack, as floats, shape [n]."""

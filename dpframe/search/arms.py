@@ -11,6 +11,7 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common import trees
+from dpframe.common.types import HostArray
 from dpframe.count import checkpoint, events
 from dpframe.count.events import Output, Seen
 from dpframe.count.pair_pass import PairPass
@@ -74,6 +75,13 @@ class Arm(ABC):
         """Shares of exceptions among its answers, on D and on D′; None if none count."""
         return None
 
+    def leaked_kinds(self) -> tuple[HostArray, tuple[int, int]] | None:
+        """Return the kinds of answers by which the pair leaks, by codes; None if it does not.
+
+        With them come their counts on D and on D′, among the draws of `seen`.
+        """
+        return None
+
     @property
     def shows_one_output(self) -> bool:
         """True if every event has probability 0 or 1 so far, the same on D and on D′."""
@@ -99,7 +107,8 @@ class Arm(ABC):
     def add_round(self, fresh: Seen) -> None:
         """Add a round to the draws that choose later bets; attacks may learn from them."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
-        self.seen = Seen(above, trials, self.seen.cuts)
+        outside = None if fresh.outside is None else self.seen.outside + fresh.outside
+        self.seen = Seen(above, trials, self.seen.cuts, outside)
 
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """Describe an event of `seen`.

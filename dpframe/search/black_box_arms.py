@@ -1,5 +1,8 @@
 """An arm of a search of a black box."""
 
+from __future__ import annotations
+
+import copy
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,7 +16,7 @@ from dpframe.count.kept_answers import AnswerRounds
 from dpframe.draw.trial_call import different, one_exception
 from dpframe.interfaces.attack import Answers
 from dpframe.search import arms
-from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, mean, most_extreme
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, farthest, mean, most_extreme
 
 WARM_UP = 16
 """First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""
@@ -32,6 +35,8 @@ MOST_LEARNED = 1 << 17
 LEAST_Z = 2.0
 """Standard errors beyond a claim below which nothing is bet. The best of many events lies this far
 outside by chance, and after few answers a large share would be bet on it."""
+
+LEAKED = 4.0  # standard errors beyond a claim from which kinds of answers leak by themselves
 
 
 class Room:
@@ -162,6 +167,48 @@ class BlackBoxArm(arms.Arm):
         assert self._kept is not None
         return one_exception([Answers(rows) for rows in self._kept])
 
+    def leaked_kinds(self) -> tuple[HostArray, tuple[int, int]] | None:
+        # Those in the event farthest outside the claim, or the others if these are all exceptions
+        # or not finite, or else rarer.
+        if self._kept is None:
+            return None
+        inside, trials = [self._events.inside(rows) for rows in self._kept], len(self._kept[0])
+        kinds, first, at = np.unique(np.concatenate(inside)[:, 0], True, True)
+        answers = Answers(np.concatenate(inside)[first])
+        odd = answers.raised | (~answers.absent & ~np.isfinite(answers.numbers)).any(axis=1)
+        sides = at[: len(inside[0])], at[len(inside[0]) :]
+        counts = np.stack([np.bincount(side, minlength=len(kinds)) for side in sides])
+        order = np.argsort((counts[1] + 0.5) / (counts[0] + 0.5))
+        above = counts[:, order[::-1]].cumsum(axis=1)[:, ::-1]
+        guess = farthest(Seen(above, trials, (), trials - counts.sum(axis=1)), self.points)
+        if guess is None or guess.z <= LEAKED:
+            return None
+        cut = int(guess.bet.event[0]) % len(kinds)
+        rank = lambda of: (not odd[of].all(), counts[:, of].sum())  # noqa: E731
+        leaked = kinds[min(order[:cut], order[cut:], key=rank)]
+        x, y = (np.isin(rows[-self.seen.trials :, 0], leaked).sum() for rows in self._kept)
+        return leaked, (int(x), int(y))
+
+    def behind(self) -> BlackBoxArm | None:
+        """Return an arm for the answers that are not of the kinds by which this pair leaks.
+
+        It continues the draws of this arm, which draws no more. None if no kind leaks, or if the
+        other answers are so rare that they could not refute the claim.
+        """
+        if self._kept is None or (leaked := self.leaked_kinds()) is None:
+            return None
+        events, trials = self._events.behind(leaked[0]), len(self._kept[0])
+        left = np.array([len(events.inside(rows)) for rows in self._kept])
+        most = farthest(Seen(left[:, None] * [[0], [1]], trials, (), trials - left), self.points)
+        needed, could_refute = 2 * self._kept[0].nbytes, most is not None and most.z > 0
+        if min(left) < WARM_UP or not could_refute or not self._room.takes(needed):
+            return None
+        other = copy.copy(self)
+        other._events, other._taken, other._raised = events, needed, self._raised.copy()
+        other.known, other.earned, other.rounds, other.answers = "", 0.0, [], {*self.answers}
+        other._learn(self._kept)
+        return other
+
     def _event(
         self, attack: int, cut: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]:
@@ -171,7 +218,8 @@ class BlackBoxArm(arms.Arm):
         if self._kept is None:
             return [[], []]
         edge = self._events.learned[attack].cuts[cut]
-        both = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
+        newest = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
+        both = [self._events.inside(rows) for rows in newest]
         return [
             outputs_of(self._events.scores_of(attack, rows), edge, texts)
             for rows in both

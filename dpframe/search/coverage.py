@@ -39,7 +39,7 @@ Round = tuple[int, int, int]
 
 def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
     """Return the coverage of a search that has bet."""
-    arms = sorted(search.arms, key=lambda arm: arm.trials)
+    arms = sorted(search.pairs, key=lambda arm: arm.trials)
     most_drawn, median_drawn = arms[-1], arms[(len(arms) - 1) // 2]
     limits = {"trials": search.cell.trials, "seconds": search.settings.run.seconds}
     limit = limits.get(search.ended_by)

@@ -108,7 +108,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     witness = SearchRecord(
         neighbourhood=choice_record(cell.search.neighbourhood),
         attacks=[text(attack.label) for attack in cell.search.attacks],
-        pairs=len(search.arms),
+        pairs=len(search.pairs),
         parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
         findings=[_finding_record(search, one) for one in search.outcomes[1:]],
@@ -120,7 +120,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     bound = bound_of(query)
     tested = arm.claim is not None
     unrefuted = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
-    p_value = _p_value(wealth.best) if tested else None
+    p_value = _p_value(min(wealth.best, search.first_best)) if tested else None
     profile = in_agreement(wealth.profile(error, place), bound, cell.delta, unrefuted)
     contrast = None
     if arm.claim is not None:
@@ -235,9 +235,9 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     if isinstance(black_box.value, HostMechanism):
         notes += filter(None, [note_of([black_box.value])])
     for part in search.search.ignore:
-        pairs = sum(is_of(part, arm.known) for arm in search.arms)
+        pairs = len({arm.group for arm in search.arms if is_of(part, arm.known)})
         notes.append(
-            f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
+            f"“{part}” is ignored: {pairs} {'pair shows' if pairs == 1 else 'pairs show'} it"
         )
     notes += note_of_looks(search.looks)
     if search.outcome().refuted and (drift := search.drift) is not None:

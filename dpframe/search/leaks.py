@@ -3,17 +3,17 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe.count.events import Seen
+from dpframe.count.events import AMONG, Seen
+from dpframe.draw.worker.codes import RAISES, code_of_kind, code_of_trace
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.pair import Neighbourhood
 from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
-from dpframe.stats.betting import events
 
 SIMILAR_SHARE = 0.9  # share of the largest distance from a claim that counts as equally far
 
@@ -40,15 +40,23 @@ def leak_of(
 ) -> Leak:
     """Return the most telling event of a pair; if the claim is refuted, one farthest outside it.
 
+    If the claim is refuted and kinds of answers leak by themselves, the event is one of these.
+
     `about` has δ of the loss and the resolution of the sampler.
     """
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
     place, description, scores, side = arm.event(number, words)
-    (multiplied, other) = events(*arm.seen[:2])[number]
-    hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
+    beyond, column = divmod(number, arm.seen.above.shape[1])
+    above = arm.seen.above[:, column]
+    hits: Any = tuple((above if beyond in (0, 2) else arm.seen.inside - above).tolist())
     event = description or f"{attacks[place].label} {scores}"
+    if refuted and (leaked := arm.leaked_kinds()) is not None:
+        texts = [words.get(kind, "another kind") for kind in leaked[0].tolist()]
+        texts = [text if text.startswith(RAISES) else f"gives {text}" for text in texts]
+        description = event = " or ".join(texts) + "".join(event.partition(AMONG)[1:])
+        hits, side = leaked[1], int(leaked[1][1] > leaked[1][0])
     return Leak(place, event, side, hits, loss, number, description is not None)
 
 
@@ -69,31 +77,66 @@ def without_values(text: str) -> str:
     return _SEVERAL.sub("#", _SIDE.sub("#", plain))
 
 
-def name_of(leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood) -> str:
+FEATURES = " · "  # in a leak's name, before each optional feature of its pair
+
+_RAISED = re.compile(r"raises? (\S+) at (\S+:\d+)(?: in (\S+))?")
+_STEP = re.compile(r"(\S+):\d+ in (\w*(?:valid|check|verif|ensure|assert|sanit)\w*)")
+_NOT_FINITE = re.compile(r"\b(?:nan|inf|not a (?:finite )?number)\b", re.IGNORECASE)
+_OF_OUTPUTS = re.compile(r"^is |\b(?:outputs?|spreads)(?: #)? is (?:not )?#")
+
+
+def name_of(
+    leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood, words: Mapping[int, str]
+) -> str:
     """Name a leak: the event without its values, and the optional features of its pair.
 
-    Leaks with the same name count as one.
+    To the line of an exception is added the function that checks the data, if there is one.
     """
+    event = leak.event.partition(AMONG)[0]
+    for raised in {found[0] for found in _RAISED.finditer(event)}:
+        steps = words.get(code_of_trace(code_of_kind(raised)), "").rpartition(" (")[2]
+        if (step := _STEP.search(steps)) is not None:
+            event = event.replace(raised, f"{raised} in {step[1]}:{step[2]}")
     features = call_plugin("needs", lambda: list(neighbourhood.needs(arm.pair)))
-    return " · ".join([without_values(leak.event), *map(str, features)])
+    return FEATURES.join([without_values(event), *map(str, features)])
+
+
+def roots_of(name: str) -> frozenset[str]:
+    """Return the roots of a leak, given its name: leaks with a common root count as one.
+
+    Exceptions of one line, or of one function that checks the data, have one root. So have all
+    answers that are not finite, all sizes of answers, and all values of outputs; leaks of data
+    beyond the schema have other roots than those of data inside.
+    """
+    event, *features = name.split(FEATURES)
+    beyond = FEATURES if features else ""
+    if raised := _RAISED.findall(event):
+        return frozenset(function or line for _, line, function in raised)
+    if _NOT_FINITE.search(event):
+        return frozenset([f"not finite{beyond}"])
+    if event.startswith(("gives ", "does not give ")) and "#" in event:
+        return frozenset(["size"])
+    return frozenset([f"{'outputs' if _OF_OUTPUTS.search(event) else event}{beyond}"])
 
 
 class KnownLeaks:
     """The leaks that a search sets aside: those it has listed, and those that the spec ignores."""
 
     def __init__(self, ignored: Sequence[str]) -> None:
-        self._ignored, self._listed = ignored, set[str]()
+        self._ignored = ignored
+        whole = [part for part in ignored if FEATURES in part or _RAISED.search(part)]
+        self._roots = {root for name in whole for root in roots_of(without_values(name))}
 
     def __bool__(self) -> bool:
-        return bool(self._ignored or self._listed)
+        return bool(self._ignored or self._roots)
 
     def add(self, name: str) -> None:
         """Set a leak aside from now on."""
-        self._listed.add(name)
+        self._roots |= roots_of(name)
 
     def has(self, name: str) -> bool:
-        """True if a leak is known."""
-        return name in self._listed or any(is_of(part, name) for part in self._ignored)
+        """True if a leak is known, or has a root in common with one."""
+        return bool(self._roots & roots_of(name)) or any(is_of(p, name) for p in self._ignored)
 
 
 def is_of(part: str, name: str) -> bool:
@@ -106,7 +149,7 @@ def clearest(seen: Seen, points: Sequence[wealth.Point]) -> int | None:
 
     Attacks are in the order of the spec, the plainest first.
     """
-    shares = (events(*seen[:2]) + 0.5) / (seen.trials + 1)
+    shares = (seen.hits + 0.5) / (seen.trials + 1)
     q, p = shares.T
     zs = [
         (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))

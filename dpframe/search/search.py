@@ -85,8 +85,9 @@ class SearchRun:
     """The run of one search.
 
     All draws are bet on under one wealth. A pair that shows a known leak is set aside, and gives
-    its gains back. If a known leak refutes the claim, a new wealth starts. None of this makes it
-    more probable that a true claim is refuted.
+    its gains back; another arm goes on with its answers that are not of the leaked kinds. If a
+    known leak refutes the claim, a new wealth starts. None of this makes it more probable that a
+    true claim is refuted.
     """
 
     def __init__(self, cell: Cell, settings: Settings) -> None:
@@ -99,6 +100,9 @@ class SearchRun:
         self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
+        self.first_best = math.inf
+        """Largest logarithm of the first one's wealth. The record may list another one first, which
+        answers chose, so its p-value is at least that of the first."""
         self._early_refutation: SearchOutcome | None = None
         """A refutation by few draws of an unseeded black box, which a second batch confirms."""
         self._early_draws = 0
@@ -137,7 +141,7 @@ class SearchRun:
                     self._allow_time()
         except requests.DeadlinePassed:  # the unfinished round does not count
             self.ended_by = "seconds"
-        for arm in self.arms:
+        for arm in self.pairs:
             if isinstance(arm, BlackBoxArm):
                 arm.conclude()
         self._kept.forget_time()
@@ -159,6 +163,9 @@ class SearchRun:
         outcomes = [one._replace(refuted=one.wealth.best >= needed) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in outcomes if one.refuted] or outcomes[:1]
+        self.first_best = min((one.wealth.best for one in self.outcomes[:1]), default=math.inf)
+        # Leaks that need data beyond the schema come last.
+        self.outcomes.sort(key=lambda one: leaks.FEATURES in one.name)
 
     @property
     def has_bet(self) -> bool:
@@ -228,8 +235,13 @@ class SearchRun:
         return {} if leak.has_words else arm.examples(leak.number, self.settings.source.words)
 
     def _name(self, arm: Arm) -> str:
-        leak = self.leak(arm, refuted=True)
-        return leaks.name_of(leak, arm, self.search.neighbourhood.value)
+        leak, words = self.leak(arm, refuted=True), self.settings.source.words
+        return leaks.name_of(leak, arm, self.search.neighbourhood.value, words)
+
+    @property
+    def pairs(self) -> list[Arm]:
+        """The last arm of each pair; an arm behind a leak continues the draws of another one."""
+        return list({arm.group: arm for arm in self.arms}.values())
 
     @property
     def _active(self) -> list[Arm]:
@@ -303,9 +315,18 @@ class SearchRun:
             self.known.add(name)
             if len(self.outcomes) == wanted:
                 return True
-        arm.known = name
         self._begin_wealth(self.wealth.without(self.arms.index(arm)))
+        self._look_behind(arm, name)
         return False
+
+    def _look_behind(self, arm: Arm, name: str) -> None:
+        """Set aside a pair with a known leak, and bet on its answers of other kinds instead.
+
+        Only draws from now on are bet on, because earlier ones have chosen the kinds.
+        """
+        arm.known = name
+        if isinstance(arm, BlackBoxArm) and (behind := arm.behind()) is not None:
+            self.arms.append(behind)
 
     def _begin_wealth(self, wealth: Wealth) -> None:
         self.wealth = wealth
@@ -315,8 +336,9 @@ class SearchRun:
     def _set_aside(self, arm: Arm) -> bool:
         """Set a pair aside if it shows a known leak; True if so."""
         if self.known and self._z(arm) > PROMISING and self.known.has(name := self._name(arm)):
-            arm.known, arm.earned = name, 0.0
+            arm.earned = 0.0
             self.wealth.give_back(self.arms.index(arm))
+            self._look_behind(arm, name)
         return bool(arm.known)
 
     def _is_promising(self) -> bool:

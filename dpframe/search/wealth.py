@@ -17,7 +17,8 @@ import numpy as np
 
 from dpframe.common.types import Floats, Ints
 from dpframe.count.events import Seen
-from dpframe.stats.betting import Bet, choose, events, pay
+from dpframe.stats import betting
+from dpframe.stats.betting import Bet, choose
 from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
 from dpframe.stats.output_bounds import bound, history, profile_below
 from dpframe.stats.shares import learned
@@ -57,7 +58,8 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
         points: of the claim.
     """
     usable = [p for p in points if p.epsilon <= LOSS_LIMIT and p.delta < 1]
-    bets = [(p, choose(*seen[:2], np.exp([p.epsilon]), p.delta)) for p in usable]
+    counts = seen.above, seen.trials
+    bets = [(p, choose(*counts, np.exp([p.epsilon]), p.delta, seen.outside)) for p in usable]
     guesses = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
     return max(guesses, key=lambda guess: guess.z, default=None)
 
@@ -66,7 +68,11 @@ def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
     """Return the output of an event's attack as estimated before, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
     places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
-    supposed, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
+    share = learned(past, places, may_be_ratio=False)
+    if before.outside is not None:  # suppose the least telling answers in place of those outside
+        past[(0, 1), (np.argmin(share), np.argmax(share))] += before.outside
+        share = learned(past, places, may_be_ratio=False)
+    supposed, group = grouped(share, past.sum(axis=0))
     return supposed, np.stack([np.bincount(group, side, supposed.mass.size) for side in now])
 
 
@@ -89,10 +95,14 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
     if guess is None or guess.z <= least:
         return None
     slope, delta = np.exp([guess.point.epsilon]), guess.point.delta
-    by_event = pay(fresh.above, fresh.trials, guess.bet, slope, delta)[:, 0]
+    hits = fresh.hits[guess.bet.event]
+    by_event = betting.earned(hits, fresh.trials, guess.bet, slope, delta)[:, 0]
     supposed, counts = on_output(before, fresh, int(guess.bet.event[0]))
     log_weights = bets(supposed, _claim(tuple(points)))
-    return np.concatenate([by_event, np.sum(log_weights * counts, axis=(1, 2))])
+    by_output = np.sum(log_weights * counts, axis=(1, 2))
+    if fresh.outside is not None:  # they earn no more than any other answer would
+        by_output = by_output + log_weights.min(axis=2) @ fresh.outside
+    return np.concatenate([by_event, by_output])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -117,7 +127,7 @@ def least_losses(
     of the sampler. Events that show no loss have −∞.
     """
     n = seen.trials
-    q, p = ((events(*seen[:2]) + 0.5) / (n + 1)).T
+    q, p = ((seen.hits + 0.5) / (n + 1)).T
     beyond = p > delta + resolution
     excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
     loss = np.where(beyond, np.log(excess / base), -np.inf)
@@ -285,7 +295,8 @@ class Wealth:
 
     def pass_over(self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
         """Add to `most` what a round would have earned if every answer differed; see `bet`."""
-        earned = most_extreme(before.trials, fresh.trials, tuple(points))
+        past, now = (int(seen.inside.min()) for seen in (before, fresh))
+        earned = most_extreme(past, now, tuple(points))
         self._most_extreme[number] = self._most_extreme.get(number, np.zeros(WAYS)) + earned
 
     def give_back(self, number: int) -> None:
@@ -400,7 +411,8 @@ class Wealth:
         losses = GRID * scale
         shown, sure = least_losses(before, self.delta, self.resolution)
         largest_shown = min(np.max(shown, initial=-np.inf), LOSS_LIMIT)
-        if largest_shown > 0 and before.trials:
+        # Bounds from whole outputs know no answers outside.
+        if largest_shown > 0 and before.trials and before.outside is None:
             # Without the standard errors the luckiest event would choose the attack.
             own.rounds.append(on_output(before, fresh, int(np.argmax(sure))))
         possible = (losses <= largest_shown) & (self.delta < 1)
@@ -411,10 +423,11 @@ class Wealth:
         coarse, of = np.unique(at // FINE, return_inverse=True)
         first, slope = np.exp(losses[coarse * FINE]), np.exp(losses[at])
         deltas = [self.delta + self.resolution * (1 + each) for each in (first, slope)]
-        chosen = choose(*before[:2], first, deltas[0])
+        chosen = choose(before.above, before.trials, first, deltas[0], before.outside)
         bet = Bet(chosen.event[of], chosen.q[of], chosen.p[of], chosen.z[of])
         usable = deltas[1] < 1
-        earned = pay(fresh.above, fresh.trials, bet, slope, np.where(usable, deltas[1], 0.0))
+        hits, delta = fresh.hits[bet.event], np.where(usable, deltas[1], 0.0)
+        earned = betting.earned(hits, fresh.trials, bet, slope, delta)
         own.pay(at, np.where(usable, earned, 0.0))
 
 

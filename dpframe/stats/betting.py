@@ -96,23 +96,31 @@ class Bet(NamedTuple):
     root of the number of draws that it was guessed from."""
 
 
-def events(above: Ints, trials: Ints | int) -> Ints:
+def events(above: Ints, trials: Ints | int, outside: Ints | None = None) -> Ints:
     """Count every event, shape [..., 4 cuts, 2]: on the multiplied side and on the other side.
 
     An event is the scores above or below a cut, taken as evidence for D′ (D is multiplied) or for
     D. `above` counts draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
+
+    `outside` counts draws outside a set of answers K, shape [..., 2]. They are in every event of
+    the multiplied side and in none of the other: P(A ∩ K) ≤ e^ε Q(A ∪ Kᶜ) + δ holds under a claim,
+    and under any claim that would hold with other answers in their place.
     """
-    below = np.asarray(trials)[..., None, None] - above
-    for_d_prime = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
-    return np.concatenate([for_d_prime, for_d_prime[..., ::-1]], axis=-2)
+    outside = np.zeros(2, np.int64) if outside is None else outside
+    below = (np.asarray(trials)[..., None] - outside)[..., None] - above
+    inside = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
+    for_d_prime, for_d = (inside + outside[..., None, :] * side for side in np.eye(2, dtype=int))
+    return np.concatenate([for_d_prime, for_d[..., ::-1]], axis=-2)
 
 
-def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Bet:
+def choose(
+    above: Ints, trials: int, slope: Floats, delta: Floats | float, outside: Ints | None = None
+) -> Bet:
     """Choose, against each slope e^ε, shape [ε], the event farthest outside in standard errors.
 
-    `above` and `trials` are all draws before the round that is bet on; δ is one, or one for each ε.
+    The counts are all draws before the round that is bet on; δ is one, or one for each ε.
     """
-    guess = (events(above, trials) + 0.5) / (trials + 1)
+    guess = (events(above, trials, outside) + 0.5) / (trials + 1)
     q, p = guess[:, 0, None], guess[:, 1, None]
     noise = slope**2 * q * (1 - q) + p * (1 - p)
     z = (p - slope * q - delta) / np.sqrt(noise)

@@ -567,4 +567,12 @@ MUTANTS = [
         "log for log in logs",
         ("tests/draw/test_stated.py",),
     ),
+    Mutant(
+        55,
+        "a search behind a leaked kind bets on conditional laws",
+        "dpframe/count/events.py",
+        "inside = [self.inside(side) for side in rows]",
+        "inside = rows = self._equally_many(rows)",
+        ("tests/search/test_behind.py",),
+    ),
 ]
