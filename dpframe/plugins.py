@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ZeroConcentratedDP as ZeroConcentratedDP,
     )
     from dpframe.common.machine import bound_to_parent as bound_to_parent
+    from dpframe.common.notifier import notified as notified
     from dpframe.common.types import (
         Array as Array,
         Floats as Floats,

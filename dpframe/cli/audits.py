@@ -16,6 +16,7 @@ from dpframe.cli import options
 from dpframe.cli.app import MISTAKE, NOT_RUN
 from dpframe.cli.process import progress_display
 from dpframe.cli.terminal import complain, console, print_json, results, say
+from dpframe.common.notifier import notified
 from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
 
@@ -165,6 +166,7 @@ def run(
     shard: Annotated[str | None, typer.Option(metavar="I/N")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None,
     blocks: Annotated[int, typer.Option(metavar="N", min=0, max=10**6)] = 0,
+    notify: Annotated[str | None, typer.Option(metavar="COMMAND")] = None,
     traceback: Annotated[bool, typer.Option("--traceback")] = False,
 ) -> None:
     """Run an audit and report the verdicts.
@@ -180,6 +182,7 @@ def run(
         shard: Count only part I of N equal parts of the draws. Combine them with dpframe merge.
         cluster: Count on a Dask scheduler's workers.
         blocks: Keep the counts of N parts of the draws, for dpframe verify to draw again.
+        notify: Run this command at the end, without a shell; it has the outcome on standard input.
         traceback: Print full tracebacks of exceptions in plugins.
     """
     from dpframe.commands import run
@@ -188,32 +191,36 @@ def run(
 
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes inherit it
-    display = progress_display(quiet=quiet)
-    invocation = run.Invocation(
-        out, device.value if device else None, resume, cluster, (*(plugin or ()),), blocks
-    )
-    loaded = options.load(spec, overrides, trials, seed, plugin, python)
-    for path in report or ():
-        delivery.check(path)
-    if shard is not None:
-        from dpframe.commands.shard import count
+    with notified(notify, complain) as outcome:
+        display = progress_display(quiet=quiet)
+        invocation = run.Invocation(
+            out, device.value if device else None, resume, cluster, (*(plugin or ()),), blocks
+        )
+        loaded = options.load(spec, overrides, trials, seed, plugin, python)
+        for path in report or ():
+            delivery.check(path)
+        if shard is not None:
+            from dpframe.commands.shard import count
 
-        if as_json or report:
-            raise DpframeError("--shard computes no verdicts, so there is no record to print yet")
-        part = _shard(shard)
-        counted = count(loaded, part, invocation, display, warn=complain)
-        for cell, reason in counted.failed.items():
-            complain(f"{cell}: {reason}")
-        say(f"shard {part} is counted: {counted.directory}")
-        say(f"once all {part.of} are: dpframe merge DIR… --out DIR")
-        raise typer.Exit(NOT_RUN if counted.failed else 0)
-    record = run.run(loaded, invocation, display, warn=complain)
-    with contextlib.suppress(BrokenPipeError):  # the reader wants only the first lines, or none
-        _print(record, as_json, numbers)
-        results().flush()
-    run.announce(record, os.environ, complain)
-    written = _all_written(record, report or [])
-    raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
+            if as_json or report:
+                raise DpframeError(
+                    "--shard computes no verdicts, so there is no record to print yet"
+                )
+            part = _shard(shard)
+            counted = count(loaded, part, invocation, display, warn=complain)
+            for cell, reason in counted.failed.items():
+                complain(f"{cell}: {reason}")
+            say(f"shard {part} is counted: {counted.directory}")
+            say(f"once all {part.of} are: dpframe merge DIR… --out DIR")
+            raise typer.Exit(NOT_RUN if counted.failed else 0)
+        record = run.run(loaded, invocation, display, warn=complain)
+        outcome.update(run.outcome(record, loaded, invocation))
+        with contextlib.suppress(BrokenPipeError):  # the reader wants only the first lines, or none
+            _print(record, as_json, numbers)
+            results().flush()
+        run.announce(record, os.environ, complain)
+        written = _all_written(record, report or [])
+        raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
 
 
 def verify(

@@ -98,6 +98,20 @@ def _from_checkout(path: str, checkout: str | None) -> str:
 # A run in a directory.
 
 
+def outcome(record: Record, loaded: Audit, invocation: Invocation) -> dict[str, Any]:
+    """Return what a notification says about a run: its name, its record and the verdicts."""
+    place = (invocation.out or Path("runs") / loaded.name) / records.NAME
+    totals = record.summary
+    return {
+        "name": loaded.name,
+        "record": str(place.resolve()),
+        "violated": totals.violated,
+        "consistent": totals.consistent,
+        "inconclusive": totals.inconclusive,
+        "failed": totals.failed,
+    }
+
+
 CHECKPOINT = "checkpoint"
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpframe import DpframeError, load
+from dpframe.plugins import notified
 
 watch_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 disclose_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -20,6 +21,7 @@ _CELL = "A violated cell, by its id or the label of its mechanism."
 _MODULE = (
     "Another folder that may contain the mechanism's module, besides the record's and this one."
 )
+_NOTIFY = "Run this command at the end, without a shell; it has the outcome on standard input."
 _OUT = "Default: standard output."
 
 VIOLATED, MISSING = 1, 3
@@ -34,6 +36,7 @@ def watch(
     private: Annotated[bool, typer.Option("--private", help=_PRIVATE)] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Repeat audits that failed.")] = False,
     allow_source: Annotated[bool, typer.Option("--allow-source", help=_SOURCE)] = False,
+    notify: Annotated[str | None, typer.Option(metavar="COMMAND", help=_NOTIFY)] = None,
 ) -> None:
     """Audit the new versions in a registry of libraries, and write a static site of all results.
 
@@ -47,24 +50,26 @@ def watch(
     from dpframe_watch.registry import LibraryRegistry
     from dpframe_watch.site import Site
 
-    read = LibraryRegistry(registry)
-    place = WatchState(state if state is not None else registry.with_suffix(".state"))
-    with place.alone():
-        try:
-            Watch(read, place, _notify, retry=retry, allow_source=allow_source).run()
-        except KeyboardInterrupt:
-            _notify("finished audits are kept; repeat the command to continue")
-            raise
-        site = Site(read, place, private=private)
-        site.write(out)
-    for row in site.unreported:
-        hint = "" if private else "; it is not on the site: the registry names no public report"
-        _notify(f"{' '.join(row.task)}: {row.words}{hint}")
-        _notify(f"   dpframe disclose {place.record_of(row.key)}")
-    if site.unreported:
-        raise typer.Exit(VIOLATED)
-    if place.problems:
-        raise typer.Exit(MISSING)
+    with notified(notify, _notify) as outcome:
+        read = LibraryRegistry(registry)
+        place = WatchState(state if state is not None else registry.with_suffix(".state"))
+        with place.alone():
+            try:
+                Watch(read, place, _notify, retry=retry, allow_source=allow_source).run()
+            except KeyboardInterrupt:
+                _notify("finished audits are kept; repeat the command to continue")
+                raise
+            site = Site(read, place, private=private)
+            site.write(out)
+        outcome.update(site.outcome(), site=str(out.resolve()))
+        for row in site.unreported:
+            hint = "" if private else "; it is not on the site: the registry names no public report"
+            _notify(f"{' '.join(row.task)}: {row.words}{hint}")
+            _notify(f"   dpframe disclose {place.record_of(row.key)}")
+        if site.unreported:
+            raise typer.Exit(VIOLATED)
+        if place.problems:
+            raise typer.Exit(MISSING)
 
 
 @disclose_app.command()

@@ -108,6 +108,13 @@ class Site:
         except OSError as error:
             raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from error
 
+    def outcome(self) -> dict[str, Any]:
+        """Return what a notification says: the name, and the number of tasks in each state."""
+        states = [row.state for row in self.rows]
+        counts = {state: states.count(state) for state in SIGNS}
+        unreported = [" ".join(row.task) for row in self.unreported]
+        return {"name": self.registry.content.title, **counts, "unreported": unreported}
+
     def _files(self) -> dict[str, str | Path]:
         """Return the files of the site: texts, or files of the state to copy."""
         rows = [self._shown(row) for row in self.rows]

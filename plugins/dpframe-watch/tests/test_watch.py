@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,20 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def page(registry: Path, out: str = "site") -> str:
     return (registry.parent / out / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_command_is_told_how_it_ended(tmp_path, pretended):
+    """It gets violations without a public report, which the site leaves out."""
+    script = tmp_path / "listener.py"
+    script.write_text("import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(sys.stdin.read())")
+    told = tmp_path / "told"
+    registry = made.write_registry(tmp_path)
+    words = "--notify", f"{sys.executable} '{script}' '{told}'"
+    assert watch(registry, "site", *words) == 1
+    outcome = json.loads(told.read_text())
+    assert outcome["exit_code"] == outcome["violated"] == outcome["consistent"] == 1
+    assert outcome["unreported"] == ["dpframe-tinylib 1.0 noisy-sum"]
+    assert outcome["site"] == str(tmp_path / "site")
 
 
 def test_what_is_new_is_audited_once_and_equal_states_give_equal_bytes(
