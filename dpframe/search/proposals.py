@@ -82,6 +82,7 @@ class Proposals:
         assert cell.search is not None
         self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
         self._neighbourhood = self.search.neighbourhood.value
+        self._needs = self._neighbourhood.needs
         self.maker = ArmMaker(cell, settings, clock)
         self.sensitivity = SensitivityCheck(
             self.search.mechanism.value, settings.source, settings.run, self._neighbourhood
@@ -122,6 +123,8 @@ class Proposals:
         if self.search.parameters:
             candidates = self._with_settings(pairs, rng, growth)
         fresh = [one for one in dict.fromkeys(candidates) if one not in self.begun]
+        if self.search.findings > 1:  # leaks of data beyond the schema come last
+            fresh.sort(key=lambda one: bool(call_plugin("needs", partial(self._needs, one[0]))))
         self.drawable.update(dict.fromkeys(fresh))
         self.waiting = fresh[: MOST_PAIRS - len(self.arms)]
 

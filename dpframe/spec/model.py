@@ -120,8 +120,8 @@ class SearchTable(TomlTable):
     params: dict[str, Any] = {}
     """Its parameters."""
     ignore: Leaks = []
-    """Known leaks: their names in a record, or parts of names. Pairs that show one are skipped.
-    `dpframe show --next` prints them."""
+    """Known leaks: their names in a record, or parts of names. A pair that shows one earns
+    nothing by it. `dpframe show --next` prints them."""
     findings: Findings = 1
     """Number of distinct leaks to list. If it is above 1, the search ends when all are found."""
     parameters: dict[str, Any] = {}

@@ -88,7 +88,7 @@ def test_several_leaks_are_listed_in_one_run_each_with_its_witness(
     )
     record = dpframe.audit(spec(findings=4), plugins=[Leaky])
     # Bounds share one error, however many leaks refute the claim in turn.
-    assert 0.5 < sum(share for own in made for _, share in own.opened.values()) <= 1
+    assert 0.3 < sum(share for own in made for _, share in own.opened.values()) <= 1
     (cell,) = record.cells
     found = [cell.search.leak, *(one.leak for one in cell.search.findings)]
     assert cell.verdict == "violated"
