@@ -101,15 +101,9 @@ def _from_checkout(path: str, checkout: str | None) -> str:
 def outcome(record: Record, loaded: Audit, invocation: Invocation) -> dict[str, Any]:
     """Return what a notification says about a run: its name, its record and the verdicts."""
     place = (invocation.out or Path("runs") / loaded.name) / records.NAME
-    totals = record.summary
-    return {
-        "name": loaded.name,
-        "record": str(place.resolve()),
-        "violated": totals.violated,
-        "consistent": totals.consistent,
-        "inconclusive": totals.inconclusive,
-        "failed": totals.failed,
-    }
+    verdicts = ("violated", "consistent", "inconclusive", "failed")
+    counts = {name: getattr(record.summary, name) for name in verdicts}
+    return {"name": loaded.name, "record": str(place.resolve()), **counts}
 
 
 CHECKPOINT = "checkpoint"

@@ -12,7 +12,6 @@ from typing import Any
 from dpframe.errors import DpframeError
 
 SECONDS = 60.0  # time limit of the command
-LONGEST = 10_000  # characters of a variable
 
 
 @contextlib.contextmanager
@@ -21,12 +20,8 @@ def notified(command: str | None, warn: Callable[[str], None]) -> Iterator[dict[
 
     The block fills the dictionary that it gets. The command has it as JSON on standard input, and
     each entry as a variable such as `DPFRAME_EXIT_CODE`. The exit code comes from the exception
-    that ends the block: its `exit_code`, 2 after a mistake of the user, else 70.
-
-    Args:
-        command: split as by a shell, but not run by one, so texts of a run are data alone. None or
-            an empty one runs nothing.
-        warn: prints why the command failed, which changes nothing else.
+    that ends the block: its `exit_code`, 2 after a mistake of the user, else 70. The command is
+    split as by a shell, but no shell runs it. If it fails, `warn` prints the reason.
     """
     outcome: dict[str, Any] = {"exit_code": 0}
     try:
@@ -34,10 +29,12 @@ def notified(command: str | None, warn: Callable[[str], None]) -> Iterator[dict[
     except Exception as error:
         code = 2 if isinstance(error, DpframeError) else 70
         outcome["exit_code"] = getattr(error, "exit_code", code)
-        outcome["error"] = "" if hasattr(error, "exit_code") else str(error)
+        if not hasattr(error, "exit_code"):
+            outcome["error"] = str(error)
         raise
     finally:
-        if not isinstance(sys.exception(), KeyboardInterrupt | SystemExit) and command:
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt | SystemExit)
+        if command and command.strip() and not interrupted:
             _run(command, outcome, warn)
 
 
@@ -45,19 +42,10 @@ def _run(command: str, outcome: dict[str, Any], warn: Callable[[str], None]) -> 
     variables = {}
     for name, value in outcome.items():
         text = value if isinstance(value, str) else json.dumps(value)
-        variables[f"DPFRAME_{name.upper()}"] = text.replace("\0", "")[:LONGEST]
+        variables[f"DPFRAME_{name.upper()}"] = text.replace("\0", "")
+    given: dict[str, Any] = {"input": json.dumps(outcome).encode(), "env": os.environ | variables}
     try:
         # Standard output belongs to the run: `--json` prints nothing else there.
-        done = subprocess.run(
-            shlex.split(command),
-            input=json.dumps(outcome).encode(),
-            stdout=2,
-            env={**os.environ, **variables},
-            timeout=SECONDS,
-            check=False,
-        )
+        subprocess.run(shlex.split(command), **given, stdout=2, timeout=SECONDS, check=True)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         warn(f"--notify {command}: {error}")
-    else:
-        if done.returncode:
-            warn(f"--notify {command}: exit code {done.returncode}")

@@ -16,6 +16,7 @@ from dpframe import DpframeError, Record, load
 from dpframe_watch.audits import Result, WatchState
 from dpframe_watch.disclosure import rounded_down, violated
 from dpframe_watch.registry import AuditTask, LibraryRegistry
+from dpframe_watch.trend import Audited, Trend, trend
 
 MANIFEST = ".dpframe-watch"
 """File that lists the files of the site, so that the next run removes obsolete ones."""
@@ -42,6 +43,8 @@ class SiteRow(NamedTuple):
     report: str = ""  # address of a public report
     earlier: tuple[tuple[str, str], ...] = ()  # key and date of older records
     has_witness: bool = False
+    claimed_epsilon: float | None = None
+    certified_epsilon: float | None = None
 
     @property
     def sign(self) -> str:
@@ -120,7 +123,9 @@ class Site:
         rows = [self._shown(row) for row in self.rows]
         news = [row for row in reversed(self._rows.values()) if self._may_show(row)]
         files: dict[str, str | Path] = {
-            "index.html": self._render("index.html", rows=rows, **self._totals()),
+            "index.html": self._render(
+                "index.html", rows=rows, trends=self._trends(rows), **self._totals()
+            ),
             "feed.xml": self._render("feed.xml", news=news[:MOST_NEWS]),
         }
         for row in news:
@@ -133,6 +138,19 @@ class Site:
                 for newest in sorted(own, key=lambda row: _order(row.task.version))[-1:]:
                     files[f"{library}/{adapter}/badge.svg"] = self._badge(newest)
         return files
+
+    def _trends(self, rows: list[SiteRow]) -> dict[str, list[Trend]]:
+        """Return the charts of each library, by adapter; versions without a result are gaps."""
+        charts: dict[str, list[Trend]] = {}
+        for library in dict.fromkeys(row.task.library for row in rows):
+            own = [row for row in rows if row.task.library == library]
+            versions = sorted({row.task.version for row in own}, key=_order)
+            for adapter in dict.fromkeys(row.task.adapter for row in own):
+                by_version = {r.task.version: r for r in own if r.task.adapter == adapter}
+                results = [_audited(version, by_version.get(version)) for version in versions]
+                if chart := trend(adapter, results):
+                    charts.setdefault(library, []).append(chart)
+        return charts
 
     def _badge(self, row: SiteRow) -> str:
         label = f"{row.task.library} {row.task.version}"
@@ -204,7 +222,15 @@ class Site:
             tests * (1 - record.audit.confidence),
             report=adapter.reports.get(result.task.version, "") if adapter else "",
             has_witness=(folder / "witness.py").is_file(),
+            claimed_epsilon=claim,
+            certified_epsilon=lower,
         )
+
+
+def _audited(version: str, row: SiteRow | None) -> Audited:
+    if row is None:
+        return Audited(version, None, None, "", "not audited")
+    return Audited(version, row.claimed_epsilon, row.certified_epsilon, row.state, row.words)
 
 
 def _list(manifest: Path, names: Iterable[str]) -> None:
