@@ -193,6 +193,7 @@ def _array(expression: str = "data", kind: str = "float") -> str:
 
 
 CLASSES = {"name": "y", "categories": [0, 1, 2]}
+UNBOUNDED = f"it promises to take numbers from {LOW:g} to {HIGH:g}, without being told these bounds"
 BOUNDED = f"Numbers in the data lie between {LOW:g} and {HIGH:g}, as is passed to the callable."
 
 
@@ -214,14 +215,13 @@ def _two_vectors(first: str, second: str) -> DataPlan:
 
 
 def _labelled(x: str, y: str, *, classes: bool) -> DataPlan:
-    last = LABELS if classes else OTHER_NUMBERS[::-1]
-    rows = tuple(map(list, zip(NUMBERS, OTHER_NUMBERS, last, strict=True)))
+    """Return a plan of one feature: noise for many would hide what one record changes."""
+    rows = tuple(map(list, zip(NUMBERS, LABELS if classes else OTHER_NUMBERS, strict=True)))
     inputs = {
-        x: _array("[row[:-1] for row in data]") + ".reshape(-1, 2)",
+        x: _array("[row[:-1] for row in data]") + ".reshape(-1, 1)",
         y: _array("[row[-1] for row in data]", "int" if classes else "float"),
     }
-    schema = (_column("x0"), _column("x1"), CLASSES if classes else _column("y"))
-    return DataPlan("records", inputs, rows, schema)
+    return DataPlan("records", inputs, rows, (_column("x"), CLASSES if classes else _column("y")))
 
 
 def _frame(name: str) -> DataPlan:
@@ -477,6 +477,10 @@ PUBLIC = re.compile(
 """Optional parameters without which callables read bounds from the data."""
 
 
+BOUNDING = re.compile(r"bound|range|clip|norm|^(lower|upper|low|high|min|max|lo|hi)(_|$)")
+"""Parameters that tell a callable in which bounds its data lie."""
+
+
 def expressions(one: Parameter, *, whole: bool = False) -> list[str]:
     """Return expressions for a setting, the most likely first."""
     found: list[str] = []
@@ -678,5 +682,12 @@ def _with_words(proposal: Proposal, target: Target) -> Proposal:
         "replace": "Neighbours replace one record, as the documentation says.",
         "add-remove": "Neighbours add or remove one record, as the documentation says.",
     }
-    plan = dataclasses.replace(plan, adjacency=relation, assumed=(words[relation], BOUNDED))
+    bounded = any(BOUNDING.search(name) for name in (*proposal.arguments, *proposal.of_method))
+    if bounded or not any("low" in column for column in plan.schema):
+        plan = dataclasses.replace(plan, assumed=(words[relation], BOUNDED))
+    else:
+        plan = dataclasses.replace(
+            plan, assumed=(words[relation],), conditions=(*plan.conditions, UNBOUNDED)
+        )
+    plan = dataclasses.replace(plan, adjacency=relation)
     return dataclasses.replace(proposal, data=plan)

@@ -16,16 +16,17 @@ from dpframe_scan import environment, findings
 from dpframe_scan.proposals import Target
 from dpframe_scan.search import (
     BATCH,
+    Cell,
     Found,
     Searcher,
     cells_of,
     claim_words,
     processor_seconds,
 )
-from dpframe_scan.trials import Called, Interpreter, PackageImportError, call
+from dpframe_scan.trials import Called, Interpreter, PackageImportError, busyness, call
 
-OF_TRIALS = 0.1
-"""Share of the time that trial calls take, at most."""
+OF_TRIALS, LEAST_TRIAL = 0.2, 20.0
+"""Trial calls end after this share of the time, and after no fewer seconds for a callable."""
 
 _MODULES = """
 import sys
@@ -132,7 +133,7 @@ def called(target: Target, package: Package, given: Mapping[str, Any], until: fl
     if "raised" in outcome:
         told = f"{outcome['raised']}: {outcome['message']}"
         return Called(target, None, "not called", f"as the file of assumptions says: {told}")
-    return Called(target, changed, "release", "", kind=outcome["kind"])
+    return Called(target, changed, "release", "", (), outcome["kind"], outcome["cost"])
 
 
 class Scan:
@@ -160,7 +161,7 @@ class Scan:
         self._folder, self._seconds, self._notify = folder, seconds, notify
         self._called: list[Called] = []
         self._results: list[Found] = []
-        self._tests: dict[int, Path] = {}
+        self._tests: dict[str, Path] = {}
         self._started, self._before = time.monotonic(), processor_seconds()
 
     @property
@@ -175,28 +176,36 @@ class Scan:
 
     def run(self) -> None:
         """Call everything, then search; an interruption keeps what was done."""
-        limit = max(10.0, OF_TRIALS * self._seconds) * 3 / max(1, len(self._targets))
+        limit = busyness() * max(LEAST_TRIAL, OF_TRIALS * self._seconds / len(self._targets))
         for number, target in enumerate(self._targets, 1):
             one = called(target, self._package, self._given, time.monotonic() + limit)
             self._called.append(one)
             self._notify(f"call {number}/{len(self._targets)} {target.name}: {one.outcome}")
         self._write_assumptions()
         releases = [one for one in self._called if one.outcome == "release"]
+        releases.sort(key=lambda one: one.cost)  # the time that fast ones leave is for slow ones
         cells = cells_of(releases)
-        package, number = self._package, 0
+        package = self._package
         with Searcher(package.python, package.module, self._seconds, cells) as searcher:
             for first in range(0, len(releases), BATCH):
                 some = cells_of(releases[first : first + BATCH])
-                for cell, result, record in searcher.run(some):
-                    number += 1
-                    self._results.append(result)
-                    words = verdict_words(result)
-                    self._notify(f"search {number}/{len(cells)} {cell.label}: {words}")
-                    if record is not None:
-                        self._write(f"records/{first // BATCH}-{cell.stage}.json", record.as_json())
-                    if result in _distinct(self._results):
-                        place = findings.written(cell, result, self._folder / "tests")
-                        self._tests[id(result)] = place
+                self._search(searcher, some, len(cells), str(first // BATCH))
+            if few := searcher.again(self._results):
+                self._notify(f"{len(few)} searches made few draws, and are repeated")
+                self._search(searcher, few, len(few), "again")
+
+    def _search(self, searcher: Searcher, cells: Sequence[Cell], total: int, name: str) -> None:
+        """Search, and keep the results in place of earlier ones."""
+        done = 0 if name == "again" else len(self._results)
+        for number, (cell, result, record) in enumerate(searcher.run(cells), done + 1):
+            self._results = [one for one in self._results if one.cell != cell] + [result]
+            self._notify(f"search {number}/{total} {cell.label}: {verdict_words(result)}")
+            if record is not None:
+                kind = record.cells[0].search.neighbourhood.use if record.cells[0].search else ""
+                self._write(f"records/{name}-{kind}-{cell.stage}.json", record.as_json())
+            if result in _distinct(self._results):
+                path = findings.written(cell, result, self._folder / "tests")
+                self._tests[cell.label] = path
 
     def _write(self, name: str, content: Any) -> None:
         path = self._folder / name
@@ -251,7 +260,7 @@ class Scan:
                 "pair": result.described,
                 "d0": result.pair[0],
                 "d1": result.pair[1],
-                "test": str(self._tests.get(id(result), "")),
+                "test": str(self._tests.get(result.cell.label, "")),
             }
             for result in sorted(violated, key=lambda result: len(result.conditions))
         ]
@@ -273,10 +282,10 @@ def _distinct(results: Sequence[Found]) -> list[Found]:
 
 def _why(found: Found) -> str:
     """Return the reason of a search without a violation, short."""
-    drawn = re.search(r"after ([\d,]+) trials", found.reason)
-    if found.verdict == "failed" or drawn is None:
-        return f"{found.cell.stage}: {found.reason}"
-    return f"{found.cell.stage}: {drawn.group(1)} draws of each dataset"
+    option = f" {found.cell.proposal.option}" if found.cell.proposal.option else ""
+    if found.verdict == "failed":
+        return f"{found.cell.stage}{option}: {found.reason}"
+    return f"{found.cell.stage}{option}: {found.draws:,} draws of each dataset"
 
 
 def verdict_words(found: Found) -> str:

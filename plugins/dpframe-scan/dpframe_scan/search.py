@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import resource
 import tempfile
 import types
@@ -24,7 +23,7 @@ from dpframe.plugins import (
 )
 from dpframe_scan.proposals import Proposal
 from dpframe_scan.sources import source_of
-from dpframe_scan.trials import PROGRAM, Called
+from dpframe_scan.trials import PROGRAM, Called, busyness
 
 CONFIDENCE = 0.999
 """Confidence of all verdicts of a scan together."""
@@ -32,10 +31,17 @@ CONFIDENCE = 0.999
 BATCH = 6
 """Callables of one audit: its workers import the package once, and Ctrl-C loses at most these."""
 
-MOST_BUSY = 2.0
-"""On a busy machine a search gets up to this multiple of its processor time in wall time."""
+PER_ANSWER = 8e-5
+"""Processor seconds in which an answer is sent, scored and bet on."""
 
-UNLIMITED = 2**40
+FEWEST, MOST = 500, 60_000
+"""Draws of each dataset in one search; more of them hardly find more of what a scan looks for."""
+
+AGAIN = 0.4
+"""Share of the time for a second search of callables that were called a few times only."""
+
+FEW = 2_000
+"""Draws of each dataset below which a callable is searched again."""
 
 Stage = Literal["within", "beyond", "bits"]
 """Data within the declared bounds; also beyond them; releases visible to the last bit."""
@@ -132,6 +138,8 @@ class Found(NamedTuple):
     described: str = ""
     conditions: tuple[str, ...] = ()
     """A violation holds if these do, each in words."""
+    draws: int = 0
+    """Draws of each dataset, over all pairs."""
 
 
 def stages(called: Called) -> Iterator[Stage]:
@@ -165,6 +173,9 @@ def _neighbourhood(cell: Cell) -> tuple[str, dict[str, Any]]:
         (entry,) = plan.schema
         relation = "one-by-one" if plan.adjacency == "one-by-one" else "each-by-one"
         bounds = {"low": entry["low"], "high": entry["high"], "whole": bool(entry.get("integer"))}
+        if cell.stage == "bits" and plan.length == 1:  # low bits are fewest beside 0
+            bounds |= {"low": 0.0, "high": 2.0}
+            return "grid", {"length": 1, "step": 1.0, "points": 3, "adjacency": relation, **bounds}
         return "climb", {"length": plan.length, "step": 1.0, "adjacency": relation, **bounds}
     params: dict[str, Any] = {"table": list(plan.table), "schema": [dict(c) for c in plan.schema]}
     params["form"] = "record" if plan.form == "record" else "rows"
@@ -185,9 +196,12 @@ class Searcher:
 
     def __init__(self, python: str, package: str, seconds: float, cells: Sequence[Cell]) -> None:
         self._python, self._cells = python, list(cells)
-        self._left, self._package = seconds, package
+        self._left, self._package = seconds * (1 - AGAIN), package
+        self._later = seconds * AGAIN
         self._open = sum(SHARES[cell.stage] for cell in cells)
-        self._level = (1 - CONFIDENCE) / max(1, len(cells))
+        # Each callable may be searched twice, on other draws.
+        self._level = (1 - CONFIDENCE) / max(1, 2 * len(cells))
+        self._seed = 0
         self._folder = tempfile.TemporaryDirectory(prefix="dpframe-scan-")
 
     def __enter__(self) -> Searcher:
@@ -203,8 +217,9 @@ class Searcher:
             groups.setdefault((_neighbourhood(cell)[0], cell.stage), []).append(cell)
         for (neighbourhood, stage), some in groups.items():
             before, share = processor_seconds(), self._left / max(self._open, 1e-9)
+            cost = max(cell.called.cost for cell in some)
             try:
-                record = self._audit(neighbourhood, some, share * SHARES[stage])
+                record = self._audit(neighbourhood, some, share * SHARES[stage], cost)
             except DpframeError as error:
                 for cell in some:
                     yield cell, Found(cell, "failed", str(error).splitlines()[0]), None
@@ -214,7 +229,19 @@ class Searcher:
             self._left = max(1.0, self._left - (processor_seconds() - before))
             self._open -= sum(SHARES[cell.stage] for cell in some)
 
-    def _audit(self, neighbourhood: str, cells: Sequence[Cell], seconds: float) -> Record:
+    def again(self, results: Sequence[Found]) -> list[Cell]:
+        """Return the searches that ended after a few draws, with the rest of the time for them."""
+        few = [one.cell for one in results if one.verdict != "violated" and one.draws < FEW]
+        self._left, self._later = max(1.0, self._left - 1.0) + self._later, 0.0
+        self._open = sum(SHARES[cell.stage] for cell in few)
+        self._seed += 1
+        return few
+
+    def _audit(
+        self, neighbourhood: str, cells: Sequence[Cell], seconds: float, cost: float
+    ) -> Record:
+        """Search with as many draws as fit into processor seconds of each cell."""
+        draws = int(seconds / (2 * (cost + PER_ANSWER)))
         program = Path(self._folder.name) / "scanned.py"
         homes = sorted({cell.proposal.target.rpartition(".")[0] for cell in cells})
         program.write_text(program_of([self._package, *homes]), encoding="utf-8")
@@ -226,12 +253,13 @@ class Searcher:
             "schema": 1,
             "audit": {
                 "name": "scan",
-                "trials": UNLIMITED,
+                "trials": min(MOST, max(FEWEST, draws)),
                 "confidence": 1 - self._level * len(cells),
+                "seed": self._seed,
             },
             "search": {"use": neighbourhood, "params": _neighbourhood(cells[0])[1]},
             "mechanism": [_entry(cell) for cell in cells],
-            "run": {"stop": "decided", "seconds": max(0.5, seconds * busyness())},
+            "run": {"stop": "decided", "seconds": busyness() * max(1.0, seconds)},
         }
         return audit(spec, plugins=[scanned], pythons={"scan": self._python})
 
@@ -259,13 +287,6 @@ def program_of(modules: Sequence[str]) -> str:
     return f"{head}{first}\n{imports}{rest}"
 
 
-def busyness() -> float:
-    """Return how much longer than its processor time a process takes here, 1 if it is alone."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return min(MOST_BUSY, max(1.0, load / (cores or 1)))
-
-
 def processor_seconds() -> float:
     """Return the processor time of this process and its children that have ended."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -281,7 +302,8 @@ def found_in(cell: Cell, result: Any) -> Found:
         return Found(cell, "failed", result.reason or "")
     witness, reason = result.search, result.reason or ""
     if result.verdict != "violated" or witness is None:
-        return Found(cell, result.verdict or "inconclusive", reason)
+        verdict = result.verdict or "inconclusive"
+        return Found(cell, verdict, reason, draws=min(result.trials))
     pair = pair_of(result.pair.params, cell.proposal.data.form)
     sides = [f"{k}/{n}" for k, n in zip(witness.hits, witness.trials, strict=True)]
     return Found(
@@ -293,6 +315,7 @@ def found_in(cell: Cell, result: Any) -> Found:
         pair,
         str(result.pair.params.get("description", "")),
         conditions(cell, witness.event, pair),
+        min(result.trials),
     )
 
 

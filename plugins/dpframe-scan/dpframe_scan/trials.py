@@ -35,9 +35,16 @@ from dpframe_scan.sources import source_of
 PROGRAM = Path(__file__).parent / "programs" / "adapter.py"
 
 IMPORT_SECONDS = 120.0  # of a package
-CALL_SECONDS = 10.0  # of all calls of one proposal
+CALL_SECONDS = 20.0  # of all calls of one proposal, on a machine that is not busy
+MOST_BUSY = 10.0  # on a busy machine everything may take up to this multiple of its time
 MOST_TRIALS = 40  # calls of one callable, repairs included
 MOST_REPAIRS = 8  # of one proposal
+
+
+def busyness() -> float:
+    """Return how much longer than its processor time a process may take here, from 1.5."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 1.0
+    return min(MOST_BUSY, max(1.5, 1.5 * load / (os.cpu_count() or 1)))
 
 
 class Interpreter:
@@ -82,11 +89,12 @@ class Interpreter:
     def tried(self, proposal: Proposal) -> dict[str, Any]:
         """Make trial calls; see `tried` in the program."""
         asked = {"do": "try", "source": source_of(proposal), "cases": proposal.data.cases()}
-        reply = self._ask(asked, CALL_SECONDS)
+        seconds = CALL_SECONDS * busyness()
+        reply = self._ask(asked, seconds)
         if reply is None:
             return {
                 "raised": "TimeoutError",
-                "message": f"took over {CALL_SECONDS:g} s, or crashed",
+                "message": f"took over {seconds:.0f} s, or crashed",
             }
         if "error" in reply:
             kind, _, message = reply["error"].partition(": ")
@@ -173,6 +181,8 @@ class Called(NamedTuple):
     """The same with one option changed."""
     kind: str = ""
     """Type of an answer."""
+    cost: float = 0.0
+    """Processor seconds of a call."""
 
 
 def call(target: Target, interpreter: Interpreter, until: float) -> Called:
@@ -206,6 +216,8 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
                 plain = plain or verdict
                 break
             told = f"{outcome['raised']}: {outcome['message']}".strip(": ")
+            if outcome["raised"] == "TimeoutError":
+                return Called(target, None, "not called", f"{told} (called as {_call_in(source)})")
             problem = problem or f"{told} (called as {_call_in(source)})"
             changed = repaired(proposal, target, outcome)
             if changed is None:
@@ -213,11 +225,9 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
             proposal = changed
     if plain is not None:
         return plain
-    if not number:
-        if time.monotonic() > until:
-            return Called(target, None, "not called", "no time was left")
+    if not number and time.monotonic() <= until:
         return Called(target, None, "not a mechanism", "it takes no data")
-    return Called(target, None, "not called", problem)
+    return Called(target, None, "not called", problem or "no time was left")
 
 
 OPTIONS = re.compile(r"fit_intercept|with_\w+|use_\w+|(is_)?optimal|optimi[sz]ed")
@@ -290,7 +300,7 @@ def _judged(
     if not outcome["random"]:
         what = "depends on the data only" if outcome["varies"] else "is always the same"
         return Called(target, proposal, "not a mechanism", f"it is not random: its answer {what}")
-    return Called(target, proposal, "release", "", kind=outcome["kind"])
+    return Called(target, proposal, "release", "", (), outcome["kind"], outcome["cost"])
 
 
 OF_TRAINING = {"labels_", "inertia_", "n_iter_", "n_features_in_", "n_samples_seen_", "n_samples_"}
@@ -310,7 +320,10 @@ def _fitted(target: Target, proposal: Proposal, outcome: Mapping[str, Any]) -> l
         and re.search(rf"\b{one['name']}(?!\w)", target.doc)
     ]
     methods = {one.name for one in target.methods}
-    probes = f"np.array([[{', '.join(['2.0'] * 2)}], [5.0, 5.0], [9.0, 1.0]])"
+    wide = any("-1, 2" in one for one in proposal.data.inputs.values())
+    probes = (
+        "np.array([[2.0, 2.0], [5.0, 5.0], [9.0, 1.0]])" if wide else "np.array([[2.0], [9.0]])"
+    )
     calls = [f"{name}({probes})" for name in ("predict", "transform", "sample") if name in methods]
     if "sample" in methods:
         calls[-1] = "sample(5)"

@@ -39,6 +39,7 @@ def result(event: str, by: Any) -> SimpleNamespace:
         status="ok",
         verdict="violated",
         reason="",
+        trials=[64, 64],
         search=SimpleNamespace(event=event, hits=[0, 64], trials=[64, 64]),
         pair=SimpleNamespace(params=params),
     )

@@ -6,7 +6,7 @@ import dataclasses
 import time
 
 import pytest
-from dpframe_scan import trials
+from dpframe_scan import proposals, trials
 from dpframe_scan.programs import adapter
 from dpframe_scan.proposals import Target
 from dpframe_scan.sources import source_of
@@ -35,6 +35,7 @@ def test_callables_with_a_budget_are_found_under_their_shortest_name(
         "tinydp.tools.compute_sigma",
         "tinydp.tools.dp_sum",
         "tinydp.tools.licensed",
+        "tinydp.tools.unit_sum",
         "tinydp.tools.wrong_sum",
     ]
 
@@ -81,6 +82,16 @@ def test_undocumented_neighbours_are_said_to_be_unknown(
     assert proposal is not None
     assert proposal.data.adjacency == "unknown"
     assert any(text.startswith("Neighbours are not documented") for text in proposal.sentences)
+
+
+def test_a_callable_that_is_not_told_the_bounds_is_violated_only_if_it_allows_them(
+    targets: dict[str, Target], interpreter: Interpreter
+) -> None:
+    told, untold = (call(targets[name], interpreter).proposal for name in ("dp_sum", "unit_sum"))
+    assert told is not None
+    assert told.data.conditions == ()
+    assert untold is not None
+    assert untold.data.conditions == (proposals.UNBOUNDED,)
 
 
 def test_a_message_about_integers_changes_the_sensitivity(

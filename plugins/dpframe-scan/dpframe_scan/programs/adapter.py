@@ -33,8 +33,17 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def prepare(params: Dict[str, Any], data: Any) -> Callable[[], Any]:
-    """Return a function that makes one release: `release(data)` of the source in `params`."""
-    return partial(_compiled(params["source"]), _listed(data))
+    """Return a function that makes one release: `release(data)` of the source in `params`.
+
+    Scalars of NumPy become plain ones: which of both a callable returns is no leak of its own.
+    """
+    return partial(_plain, _compiled(params["source"]), _listed(data))
+
+
+def _plain(release: Callable[[Any], Any], data: Any) -> Any:
+    answer = release(data)
+    is_scalar = type(answer).__module__ == "numpy" and getattr(answer, "shape", None) == ()
+    return answer.item() if is_scalar else answer
 
 
 def _listed(data: Any) -> Any:
@@ -162,14 +171,17 @@ def tried(source: str, cases: List[Any]) -> Dict[str, Any]:
     """Call a release some times on each case, and describe what it does.
 
     Returns a dict with `raised` and `message` if a call raises an exception; else with `kind`, the
-    type of an answer, `random`, true if answers on the same data differ, `varies`, true if answers
-    depend on the data, and `attributes`, those of an answer that is a fitted model.
+    type of an answer, `cost`, the processor seconds of a call, `random`, true if answers on the
+    same data differ, `varies`, true if answers depend on the data, and `attributes`, those of an
+    answer that is a fitted model.
     """
     try:
         release = _compiled(source)
-        answers = [
-            [release(json.loads(json.dumps(case))) for _ in range(REPEATS)] for case in cases
-        ]
+        answers, costs = [], []
+        for case in cases:
+            began = time.process_time()
+            answers.append([release(json.loads(json.dumps(case))) for _ in range(REPEATS)])
+            costs.append((time.process_time() - began) / REPEATS)
     except (Exception, SystemExit) as error:
         return {
             "raised": type(error).__name__,
@@ -182,6 +194,7 @@ def tried(source: str, cases: List[Any]) -> Dict[str, Any]:
         texts[0] += _further(release, cases[0], texts[0][0])
     return {
         "kind": type(first).__name__,
+        "cost": max(costs),
         "sample": texts[0][0][:LONGEST_MESSAGE],
         "none": all(one is None for each in answers for one in each),
         "random": any(len(set(each)) > 1 for each in texts),

@@ -39,6 +39,10 @@ FILES = {
             array = np.clip(array, *bounds)
             return float(array.sum() + _laplace((bounds[1] - bounds[0]) / 50 / epsilon))
 
+        def unit_sum(values, epsilon):
+            """The sum of numbers from 0 to 1."""
+            return round(sum(values) + _laplace(1 / epsilon), 3)
+
         def licensed(data, epsilon):
             """Never works."""
             raise RuntimeError("no licence")
