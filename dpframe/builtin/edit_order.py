@@ -20,7 +20,19 @@ from dpframe.plugins import plain
 MOST_COLUMNS = 8  # columns of a single record that are first changed one by one
 GROUPED = 12, 48, 200  # records of a table with groups
 MOST_GROUPED = 2048  # cells of such a table
-SHARES = (0.5,), (0.65, 0.35), (0.8,)  # of the groups, by column in turn
+DESIGNS = (
+    ((0.5, 1),),
+    ((0.65, 1), (0.65, 0)),
+    ((0.65, 1), (0.35, 1)),
+    ((0.35, 0), (0.65, 0)),
+    ((0.35, 0), (0.35, 1)),
+    ((0.95, 1), (0.95, 0)),
+    ((0.95, 1), (0.95, 1)),
+)
+"""Of the columns in turn: the share of the first group, and 1 if a record moves there, 0 if away.
+
+A choice between two columns loses most if the record joins the larger group of one, and leaves that
+of the other, whichever groups these are."""
 FEW_CATEGORIES = 4  # categories of a column that are tried first; the others come last
 
 
@@ -145,10 +157,15 @@ def groups(table: EditableTable) -> Iterator[Draft]:
     """
     two = table.row(0.0), table.row(1.0, 1)
     size = max(size for size in sizes_of(table) if size in (table.size, GROUPED[1]))
-    for number, shares in enumerate(SHARES):
-        rows = split(two, shares, size, np.random.default_rng(number))
-        words = f"groups of {'different' if number else 'equal'} sizes"
-        yield from table.changes(table.of_users((two[1], *rows[1:])), two[0], words)
+    for design in DESIGNS:
+        turns = [design[at % len(design)] for at in range(len(table.columns))]
+        rows = split(two, [share for share, _ in turns], size, np.random.default_rng(0))
+        old, new = (
+            tuple(two[joins if place else 1 - joins][at] for at, (_, joins) in enumerate(turns))
+            for place in (1, 0)
+        )
+        words = f"groups of {'equal' if design is DESIGNS[0] else 'different'} sizes"
+        yield from table.changes(table.of_users((old, *rows[1:])), new, words)
 
 
 def split(
@@ -156,10 +173,10 @@ def split(
 ) -> Rows:
     """Return records with cells of two records, chosen in each column independently of the others.
 
-    `shares` are those of the first record in the columns, in turn.
+    `shares` are those of the first record in the columns.
     """
     columns = []
-    for cells, share in zip(zip(*two, strict=True), itertools.cycle(shares), strict=False):
+    for cells, share in zip(zip(*two, strict=True), shares, strict=True):
         places = rng.permutation(size) < round(share * size)
         columns.append([cells[0] if first else cells[1] for first in places.tolist()])
     return tuple(zip(*columns, strict=True))
@@ -366,7 +383,7 @@ def grouped_by_chance(table: EditableTable, rng: np.random.Generator) -> Draft:
 
 def share_by_chance(rng: np.random.Generator) -> float:
     """Draw the share of a group: equal to the other one, much larger or smaller, or any."""
-    return float(rng.choice([0.5, 0.9, 0.1, rng.random(), rng.random()]))
+    return float(rng.choice([0.5, 0.9, 0.1, 0.97, 0.03, *rng.random(3)]))
 
 
 def edit_by_chance(table: EditableTable, rows: Rows, rng: np.random.Generator) -> Edit:

@@ -299,27 +299,32 @@ class AnswerRounds:
 # it is not drawn in small rounds. It gets a look instead: all answers that the black box gives in a
 # moment, to learn from.
 #
-# The speed of a black box depends on the machine. There are only two sizes of looks, so one seed
+# The speed of a black box depends on the machine. There are only a few sizes of looks, so one seed
 # gives the same draws on all machines where the black box is clearly fast, or clearly slow. The
 # median time of the answers of all pairs decides, by the workers' clocks, because other work on the
 # machine delays fewer than half of the answers.
 
-MOMENT = 0.5  # seconds of the black box's work for a whole look, on both datasets together, at most
-LOOK = 1 << 11  # answers of each dataset in a look: attacks that are slow to learn are not used yet
+MOMENT = 0.0625  # seconds of the black box's work for a look, on both datasets together, at most
+LOOKS = 1 << 11, 1 << 9, 1 << 7
+"""Answers of each dataset in a look: the most that fit in a moment. After more, attacks that are
+slow to learn would be used."""
 SLOWER = 10  # factor by which a look may take longer for a single pair: its data may be larger
 
 
-def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
-    """True if a black box gives all answers of a look in a moment.
+def fitting_look(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> int:
+    """Return the answers of each dataset in a look that a black box gives in a moment; 0 if none.
 
     Both arguments are seconds per answer: `own` of the pair to look at, on D and on D′; `all_pairs`
     of every pair and dataset.
     """
-    limit = MOMENT / (2 * LOOK)
     all_seconds = [seconds for durations in all_pairs for seconds in durations]
-    if not all_seconds or statistics.median_low(all_seconds) > limit:
-        return False
-    return all(durations and min(durations) <= SLOWER * limit for durations in own)
+    for answers in LOOKS if all_seconds else ():
+        limit = MOMENT / (2 * answers)
+        if statistics.median_low(all_seconds) <= limit and all(
+            durations and min(durations) <= SLOWER * limit for durations in own
+        ):
+            return answers
+    return 0
 
 
 LEAST_SHARE = 0.1  # share of its seconds that a search gets even after many interruptions
@@ -347,7 +352,7 @@ class KeptChoices:
         self._taken = 0
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
         self._until, self._seconds = 0, 0.0  # draws of the interrupted search, and its seconds
-        usual = (0, *(1 << power for power in range(LOOK.bit_length())))
+        usual = (0, *(1 << power for power in range(LOOKS[0].bit_length())))
         match self._load("looks"):  # a file may hold anything
             case Saved(leaves=sizes) if all(type(one) is int and one in usual for one in sizes):
                 self._sizes = list(sizes)
@@ -355,10 +360,10 @@ class KeptChoices:
             case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
                 self._until, self._seconds = until, seconds
 
-    def look(self, fast: bool, most_answers: int) -> int:
+    def look(self, fitting: int, most_answers: int) -> int:
         """Return the answers per dataset for a look at a pair, at most `most_answers`."""
         if self._taken == len(self._sizes):
-            fits = min(most_answers, LOOK) if fast else 0
+            fits = min(most_answers, fitting)
             # Powers of two: a program compiled for one size serves all pairs.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
             self._save("looks", len(self._sizes), [*self._sizes])

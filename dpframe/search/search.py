@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.common.types import HostArray
 from dpframe.count.checkpoint import Store
 from dpframe.count.events import Seen
-from dpframe.count.kept_answers import LOOK, KeptChoices, is_fast
+from dpframe.count.kept_answers import LOOKS, KeptChoices, fitting_look
 from dpframe.count.pair_pass import Counter
 from dpframe.count.plan import Plan
 from dpframe.draw import requests, trial_call
@@ -27,12 +27,15 @@ from dpframe.search.black_box_arms import BlackBoxArm
 from dpframe.search.proposals import CRASHES, Proposals
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
+from dpframe.stats.betting import events
 
 MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
 PROPOSE_AGAIN = 16, 256
 """Factors by which draws grow before more pairs are proposed: if no pair is promising, and if one
 is."""
+
+AFTER_LOOKS = 2.0  # the same factor, if no pair is promising after a look at every pair
 
 FOR_BOUND = 1 << 20
 """Draws after which a search that uses all of its trials draws for its bound, even without a
@@ -119,6 +122,7 @@ class SearchRun:
             settings.store, self.proposals.stream, question, self._clock, limit
         )
         self._drawn_at_proposal = 0  # draws at the last proposal
+        self._picks = 0  # of pairs to draw from, while none is promising
         self._fruitless = 0  # proposals in a row without draws between them
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._known_zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
@@ -366,10 +370,11 @@ class SearchRun:
             if not self.proposals.waiting:
                 self._drawn_at_proposal = self.drawn
             return True
-        wants_more = (
-            self.drawn >= PROPOSE_AGAIN[self._is_promising()] * self._drawn_at_proposal
-            or not active
-        )
+        again: float = PROPOSE_AGAIN[self._is_promising()]
+        if self._kept.last_look and not self._is_promising():
+            # Looks cost little, and choose the pairs from which the next ones are made.
+            again = math.inf if self._not_looked_at(active) else AFTER_LOOKS
+        wants_more = not active or self.drawn >= again * self._drawn_at_proposal
         wants_more &= self._fruitless < MOST_FRUITLESS
         if wants_more and not waiting and not is_half_spent:
             self._fruitless = 0 if self.drawn > self._drawn_at_proposal else self._fruitless + 1
@@ -424,7 +429,22 @@ class SearchRun:
             if refuted or idle:
                 share = SHARE_OF_OTHERS if refuted else UNDECIDED_SHARE_OF_OTHERS
                 return self._leading.pick(arms, self._growth, share)
-        return max(arms, key=lambda arm: (self._growth(arm), self._effect(arm))), False
+        order = self._growth
+        if not self._is_promising():
+            self._picks += 1
+            unseen = self._not_looked_at(arms)
+            if self._picks % 4 == 1 and unseen:
+                return unseen[0 if self._picks % 8 == 1 else -1], False  # the last are the smallest
+            order = self._one_sided_growth if self._picks % 4 == 3 else order
+        return max(arms, key=lambda arm: (order(arm), self._effect(arm))), False
+
+    def _not_looked_at(self, arms: Sequence[Arm]) -> list[Arm]:
+        return [arm for arm in arms if arm.trials < self._kept.last_look]
+
+    def _one_sided_growth(self, arm: Arm) -> float:
+        """Estimate the gain of one more draw by an event that has never occurred on one side."""
+        delta = min((point.delta for point in self.target(arm)), default=0.0)
+        return self._gain(arm, one_sided(arm.seen, delta))
 
     def _growth(self, arm: Arm) -> float:
         """Estimate the gain of one more draw, averaged over the losses that the pair may have.
@@ -432,7 +452,10 @@ class SearchRun:
         The estimate of a loss has a standard error. So a pair with a small loss is drawn again
         later, and a pair well inside the claim after all others.
         """
-        z, trials = self._z(arm), arm.seen.trials
+        return self._gain(arm, self._z(arm))
+
+    def _gain(self, arm: Arm, z: float) -> float:
+        trials = arm.seen.trials
         if self._is_black_box and z <= arm.least_z:  # the next draws are a look, without bets
             trials = max(trials, self._kept.last_look // 2)
         return expected_gain(z - LUCK) / (2 * trials)
@@ -452,7 +475,7 @@ class SearchRun:
         """Return the draws of each dataset for a look at a pair; 0 if it gets none."""
         if not isinstance(arm, BlackBoxArm) or self.settings.run.seconds is None:
             return 0
-        if not self.has_bet or self._z(arm) > arm.least_z or arm.trials >= LOOK:
+        if not self.has_bet or self._z(arm) > arm.least_z or arm.trials >= LOOKS[0]:
             return 0
         most = self._left // (2 * len(self.arms))
         durations = [
@@ -461,7 +484,7 @@ class SearchRun:
             if isinstance(one, BlackBoxArm)
             for seconds in one.durations
         ]
-        return arm.up_to(self._kept.look(is_fast(arm.durations, durations), most), self._left)
+        return arm.up_to(self._kept.look(fitting_look(arm.durations, durations), most), self._left)
 
     def _look(self, arm: Arm, draws: int) -> None:
         """Draw answers to learn from, without a bet: the pair has shown too little."""
@@ -488,6 +511,17 @@ class SearchRun:
         self.drawn += draws
         self._kept.note_time(self.drawn)
         self.settings.note_draws(2 * draws)
+
+
+def one_sided(seen: Seen, delta: float) -> float:
+    """Return the standard errors by which an event exceeds δ that has never occurred on one side.
+
+    Such an event violates every ε. After few draws `farthest` misses it, because it takes no
+    probability to be 0. If there is no such event, the result is −∞.
+    """
+    never, hits = events(*seen[:2]).T
+    beyond = (hits - delta * seen.trials) / np.sqrt(hits + 1)
+    return float(np.max(beyond, where=never == 0, initial=-math.inf))
 
 
 FARTHEST_INSIDE = -4.0  # standard errors inside the claim beyond which all pairs count as equal

@@ -253,7 +253,7 @@ def test_forged_sizes_of_looks_are_chosen_again(leaves: Any) -> None:
     store, stream = Store(), Stream(0, "a" * 8, 0, "eval")
     store.save(stream, "looks-one", Saved((1, 1), leaves or []))
     forged, fresh = (KeptChoices(s, stream, "one", Clock(None), None) for s in (store, Store()))
-    assert forged.look(True, 100) == fresh.look(True, 100)
+    assert forged.look(100, 100) == fresh.look(100, 100)
 
 
 @pytest.mark.parametrize("leaves", [["a"], [-1.0], [math.nan], [math.inf], [], [2**70], [[8.0]]])

@@ -13,12 +13,12 @@ from support.tiers import mostly_slow
 from dpframe import HostMechanism, PureDP
 from dpframe.count.checkpoint import Store
 from dpframe.count.kept_answers import (
-    LOOK,
+    LOOKS,
     MOMENT,
     AnswerFiles,
     AnswerRounds,
     KeptChoices,
-    is_fast,
+    fitting_look,
 )
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
@@ -66,31 +66,32 @@ def choices(store: Store, question: str = "one") -> KeptChoices:
 
 def test_a_look_takes_a_moment_of_the_box() -> None:
     sizes = choices(Store())
-    assert [sizes.look(fast, 10**9) for fast in (True, False, True)] == [LOOK, 0, LOOK]
-    assert sizes.look(True, 100) == 64
-    line = MOMENT / (2 * LOOK)
-    durations = [([took], [took]) for took in (0.0, line, 1.01 * line)]
-    assert [is_fast(both, both) for both in durations] == [True, True, False]
+    assert [sizes.look(most, 10**9) for most in (LOOKS[0], 0, LOOKS[1])] == [LOOKS[0], 0, LOOKS[1]]
+    assert sizes.look(LOOKS[0], 100) == 64
+    lines = [MOMENT / (2 * look) for look in LOOKS]
+    durations = [([took], [took]) for line in lines for took in (line, 1.01 * line)]
+    fitting = [fitting_look(both, both) for both in durations]
+    assert fitting == [LOOKS[0], LOOKS[1], LOOKS[1], LOOKS[2], LOOKS[2], 0]
 
 
 def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> None:
-    line, quick = MOMENT / (2 * LOOK), (1e-6, 1e-6, 1e-6)
-    assert is_fast(((1e-6, 9.0), (9.0, 1e-6)), (quick, quick, (9.0,) * 6))
-    assert not is_fast((quick, quick), (quick, (9.0,) * 4))  # often slow
-    assert not is_fast((quick, (9.0,) * 3), (quick,) * 9)  # its own D′ is
-    assert is_fast(((9 * line,), quick), (quick, quick))
-    assert not is_fast(((), quick), (quick,))
-    assert not is_fast(((), ()), ())
+    line, quick = MOMENT / (2 * LOOKS[-1]), (1e-6, 1e-6, 1e-6)
+    assert fitting_look(((1e-6, 9.0), (9.0, 1e-6)), (quick, quick, (9.0,) * 6))
+    assert not fitting_look((quick, quick), (quick, (9.0,) * 4))  # often slow
+    assert not fitting_look((quick, (9.0,) * 3), (quick,) * 9)  # its own D′ is
+    assert fitting_look(((9 * line,), quick), (quick, quick))
+    assert not fitting_look(((), quick), (quick,))
+    assert not fitting_look(((), ()), ())
 
 
 def test_who_repeats_a_search_looks_at_as_many() -> None:
     store = Store()
     first = choices(store)
-    sizes = [first.look(True, 10**9) for _ in range(2)]
+    sizes = [first.look(LOOKS[0], 10**9) for _ in range(2)]
     again = choices(store)
-    assert [again.look(False, 10**9) for _ in sizes] == sizes
-    assert again.look(False, 10**9) == 0  # new boxes are measured
-    assert choices(store, "another").look(False, 10**9) == 0
+    assert [again.look(0, 10**9) for _ in sizes] == sizes
+    assert again.look(0, 10**9) == 0  # new boxes are measured
+    assert choices(store, "another").look(0, 10**9) == 0
 
 
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
