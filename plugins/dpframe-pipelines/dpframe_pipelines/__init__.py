@@ -9,10 +9,24 @@ from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
     from dpframe.plugins import Attack, ForeignMechanism, Neighbourhood
+    from dpframe_pipelines.engines import (
+        DuckDB as DuckDB,
+        Polars as Polars,
+        PostgreSQL as PostgreSQL,
+        SQLite as SQLite,
+    )
     from dpframe_pipelines.sql import audit_sql as audit_sql, shrink as shrink
     from dpframe_pipelines.synthetic import audit_synthesizer as audit_synthesizer
 
-_HOME = {"audit_sql": "sql", "audit_synthesizer": "synthetic", "shrink": "sql"}
+_HOME = {
+    "DuckDB": "engines",
+    "Polars": "engines",
+    "PostgreSQL": "engines",
+    "SQLite": "engines",
+    "audit_sql": "sql",
+    "audit_synthesizer": "synthetic",
+    "shrink": "sql",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -41,8 +55,9 @@ def dpframe_attacks() -> list[type[Attack]]:
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """Return the neighbourhoods: of SQL queries, of smaller cases, and of planted records."""
+    """Return the neighbourhoods: of SQL queries, generated or not, and of planted records."""
+    from dpframe_pipelines.own_queries import OwnQueries
     from dpframe_pipelines.sql import SmallerCases, UsersAndQueries
     from dpframe_pipelines.synthetic import PlantedRecords
 
-    return [UsersAndQueries, SmallerCases, PlantedRecords]
+    return [UsersAndQueries, SmallerCases, OwnQueries, PlantedRecords]

@@ -208,6 +208,7 @@ def audited(
     search: dict[str, Any],
     budget: Budget,
     python: str | os.PathLike[str] | None = None,
+    several: Sequence[Mapping[str, Any]] = (),
 ) -> Record:
     """Search for a pair that refutes the claim of a pipeline.
 
@@ -216,6 +217,7 @@ def audited(
         search: the table [search].
         budget: the extent.
         python: the interpreter of the file; default: this one.
+        several: what differs between mechanisms, if there are several: label, parameters, search.
     """
     plugins: list[Any] = []
     if isinstance(pipeline, dict):
@@ -227,6 +229,10 @@ def audited(
         plugins.append(pipeline)
     entry |= {} if budget.limit is None else {"limit": budget.limit}
     run = {"stop": "decided", "chunk": budget.chunk, "seconds": budget.seconds}
+    given = entry.get("params", {})
+    entries = [
+        {**entry, **own, "params": {**given, **own.get("params", {})}} for own in several or ({},)
+    ]
     spec = {
         "schema": 1,
         "audit": {
@@ -236,7 +242,7 @@ def audited(
             "seed": budget.seed,
         },
         "search": search,
-        "mechanism": [entry],
+        "mechanism": entries,
         "attack": list(ATTACKS),
         "run": {name: value for name, value in run.items() if value is not None},
     }

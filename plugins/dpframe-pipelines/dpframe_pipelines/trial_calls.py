@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import os
 import re
 import subprocess
 import sys
@@ -14,15 +16,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from pickle import dumps, loads
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpframe import DpframeError, UndecidedError
-from dpframe_pipelines.boxes import PROGRAMS
+from dpframe_pipelines.boxes import PROGRAMS, Budget
+from dpframe_pipelines.own_tables import tables_of
 from dpframe_pipelines.programs import queries, trials
-from dpframe_pipelines.programs.queries import Query
+from dpframe_pipelines.programs.queries import AnyQuery
 
 SECONDS = 10.0
 """Time of all trial calls together, in seconds, at most."""
@@ -83,7 +87,7 @@ def takes_generator(function: Callable[..., Any], *wanted: str) -> bool:
 class Tried(NamedTuple):
     """A trial call."""
 
-    query: Query
+    query: AnyQuery
     outcome: Mapping[str, Any]  # see `trials.trial`
 
 
@@ -96,29 +100,57 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
     return results[0] if results else None
 
 
-def of_function(
-    answer: Callable[..., Any],
+def of_engine(
+    engine: Any,
     cases: Sequence[Mapping[str, Any]],
     categories: Any,
     until: float,
     limit: float | None = None,
 ) -> Iterator[Tried]:
-    """Yield trial calls of a function until a time on the monotonic clock.
+    """Yield trial calls of an engine until a time on the monotonic clock.
 
-    With a limit of one call, calls are made in a thread; a call that exceeds it is the last.
+    With a limit of one call, calls are made in a thread; a call that exceeds it is the last. Notes
+    if the engine changes its tables.
     """
-    seeded, rng = takes_generator(answer, "table", "query"), np.random.default_rng(0)
+    rng = [np.random.default_rng(0)] if engine.seeded else []
     for data in cases:
         query = queries.read(data["query"])
         read = trials.read_by(query, queries.keys_of(query, categories), queries)
-        table = loads(dumps(queries.table_of(dict(data))))
-        call = partial(answer, *([rng] if seeded else []), table, query)
+        tables = tables_of(loads(dumps(dict(data))))
+        before = dumps(tables)
+
+        def call(tables: Any = tables, query: Any = query) -> Any:
+            ask = engine.prepare(tables)
+            try:
+                return ask(*rng, query)
+            finally:
+                getattr(ask, "close", lambda: None)()
+
         attempt = partial(trials.trial, call, read)
         outcome = attempt() if limit is None else within(limit, attempt)
+        if hasattr(engine, "copies") and dumps(tables) != before:
+            engine.copies = True
         if outcome is not None:
             yield Tried(query, outcome)
         if outcome is None or time.monotonic() > until:
             return
+
+
+def trial_calls(
+    engine: Any,
+    settings: Mapping[str, Any],
+    cases: Sequence[Mapping[str, Any]],
+    categories: Any,
+    budget: Budget,
+    python: Any = None,
+) -> list[Tried]:
+    """Return trial calls of an engine, or of the program at a path with its `settings`."""
+    share = math.inf if budget.seconds is None else SHARE * budget.seconds
+    until = time.monotonic() + min(SECONDS, share)
+    if not isinstance(engine, str | os.PathLike):
+        return list(of_engine(engine, cases, categories, until, budget.limit))
+    given = {"file": str(Path(engine).resolve()), "given": settings, "categories": categories}
+    return list(of_program(given, cases, None if python is None else os.fspath(python), until))
 
 
 def of_program(
@@ -163,6 +195,12 @@ def unanswered(calls: Sequence[Tried], columns: Sequence[str]) -> list[str]:
     left: list[str] = []
     for one in calls:
         parts = queries.features_of(one.query)
+        if (
+            "raised" in one.outcome
+            and isinstance(one.query, queries.SqlText)
+            and _fails(parts, calls)
+        ):
+            raise DpframeError(f"{one.outcome['raised']}, in each trial call of {one.query.sql}")
         if "raised" in one.outcome and _fails(parts, calls) and not _left_out(parts, left):
             _look_at_exception(one, columns)
             # The shortest list of parts that no answered query has.
@@ -215,7 +253,7 @@ def _look_at_answers(answered: Sequence[Tried]) -> None:
             raise DpframeError(
                 f"the answer to {keyed[0].query.sql} has the keys "
                 f"{'; '.join(keyed[0].outcome['unknown'])}, and none of them is a category of "
-                f"{' and '.join(group)} in `columns`"
+                f"{' and '.join(group)} in the tables or `columns`"
             )
     parts = dict.fromkeys(part for one in answered for part in queries.features_of(one.query))
     for part in (None, *parts):

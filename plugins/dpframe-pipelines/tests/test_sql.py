@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from dpframe_pipelines import audit_sql, shrink
 from dpframe_pipelines.programs.queries import Query
-from dpframe_pipelines.sql import ME, Case, SmallerCases, UsersAndQueries, smaller
+from dpframe_pipelines.query_cases import ME, Case
+from dpframe_pipelines.sql import SmallerCases, UsersAndQueries, smaller
 from pipelines_support import tiny_joins, tiny_sql
 
 import dpframe

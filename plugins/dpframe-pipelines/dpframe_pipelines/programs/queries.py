@@ -5,9 +5,10 @@ Plain Python from 3.8 on, without dpframe and without NumPy, so that it runs bes
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple, Union
 
 TABLE = "data"
 """Name of the table in every query."""
@@ -23,6 +24,13 @@ BEFORE = "number of rows before that of "
 
 TOTAL = "sum of "
 """Start of the name of the sum over all keys."""
+
+
+DATES = {
+    "DATE": datetime.date.fromisoformat,
+    "TIMESTAMP": datetime.datetime.fromisoformat,
+}
+"""Functions that read the cells of columns by their type; all other cells are as they should be."""
 
 
 class Query(NamedTuple):
@@ -49,6 +57,16 @@ class Query(NamedTuple):
         if self.aggregate == "COUNT DISTINCT":
             return f"COUNT(DISTINCT {self.column})"
         return f"{self.aggregate}({self.column})"
+
+    @property
+    def values(self) -> Tuple[str, ...]:
+        """The only aggregate."""
+        return (self.value,)
+
+    @property
+    def ordered(self) -> bool:
+        """True: an answer should come in an order that shows nothing."""
+        return True
 
     @property
     def sql(self) -> str:
@@ -81,6 +99,52 @@ class Query(NamedTuple):
         return self.having is None or (value is not None and value >= self.having)
 
 
+class SqlText(str):
+    """The text of a user's own query, with the parts of its answers."""
+
+    group: Tuple[str, ...]
+    """Names of the columns that are keys."""
+    values: Tuple[str, ...]
+    """Names of all other columns."""
+    order: Tuple[int, ...]
+    """Places of the keys and then of the values in a row of the answer."""
+    ordered: bool
+    """True if the text has ORDER BY, so that the order of rows is part of an answer."""
+    keys: list[list[Any]]
+    """Possible combinations of keys."""
+
+    @classmethod
+    def made(cls, given: Any) -> SqlText:
+        """Return a query from plain values, see `plain`."""
+        text = cls(given["sql"])
+        text.group, text.values = tuple(given["group"]), tuple(given["values"])
+        text.order, text.ordered = tuple(given["order"]), given["ordered"]
+        text.keys = [list(key) for key in given["keys"]]
+        return text
+
+    def __reduce__(self) -> Any:
+        return SqlText.made, (self.plain(),)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the query as plain values."""
+        return {
+            "sql": str(self),
+            "group": list(self.group),
+            "values": list(self.values),
+            "order": list(self.order),
+            "ordered": self.ordered,
+            "keys": self.keys,
+        }
+
+    @property
+    def sql(self) -> str:
+        """The text."""
+        return str(self)
+
+
+AnyQuery = Union[Query, SqlText]
+
+
 def literal(value: Any) -> str:
     """Return a value as SQL writes it."""
     return "'{}'".format(value.replace("'", "''")) if isinstance(value, str) else repr(value)
@@ -94,8 +158,10 @@ def told(query: Query) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
-def read(given: Any) -> Query:
+def read(given: Any) -> AnyQuery:
     """Return a query from plain values."""
+    if "sql" in given:
+        return SqlText.made(given)
     found = dict(given)
     if found.get("where") is not None:
         found["where"] = tuple(found["where"])
@@ -103,20 +169,30 @@ def read(given: Any) -> Query:
 
 
 def table_of(data: dict[str, Any]) -> Any:
-    """Return the table of a dataset, a dict for each row; of two tables, a dict by name."""
+    """Return the table of a dataset, a dict for each row; of several tables, a dict by name."""
+    if "tables" in data:
+        return {name: table_of(one) for name, one in data["tables"].items()}
+    dated = [at for at, kind in enumerate(data.get("types", ())) if kind in DATES]
     rows = [dict(zip(data["columns"], row)) for row in data["rows"]]
+    for at, row in itertools.product(dated, rows):
+        name = data["columns"][at]
+        row[name] = None if row[name] is None else DATES[data["types"][at]](row[name])
     return {TABLE: rows, OTHER: table_of(data[OTHER])} if OTHER in data else rows
 
 
-def keys_of(query: Query, categories: dict[str, list[Any]]) -> list[list[Any]]:
+def keys_of(query: AnyQuery, categories: dict[str, list[Any]]) -> list[list[Any]]:
     """Return all combinations of keys in an answer: public values, and NULL."""
+    if isinstance(query, SqlText):
+        return query.keys
     return [
         list(key) for key in itertools.product(*([*categories[at], None] for at in query.group))
     ]
 
 
-def features_of(query: Query) -> list[str]:
+def features_of(query: AnyQuery) -> list[str]:
     """Return the parts of a query by which audits say what they asked."""
+    if isinstance(query, SqlText):
+        return [query.sql]
     column = "" if query.aggregate == "COUNT DISTINCT" else "column"
     value = query._replace(column="*" if query.column == "*" else column or "user").value
     keys = len(query.group)
@@ -129,15 +205,17 @@ def features_of(query: Query) -> list[str]:
     return found
 
 
-def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
+def names_of(query: AnyQuery, keys: list[list[Any]]) -> list[str]:
     """Return the names of the numbers that `numbers` returns."""
     found = ["number of rows", "number of rows with other keys", "number of repeated keys"]
     for key in keys:
         of = f" of {_key_words(query.group, key)}" if query.group else ""
-        count = f"number of rows{of}" if query.group else "number of answers"
-        found += [count, f"number of missing values{of}", f"{query.value}{of}"]
+        found.append(f"number of rows{of}" if query.group else "number of answers")
+        for value in query.values:
+            missing = f"{value}{of}" if len(query.values) > 1 else f"values{of}"
+            found += [f"number of missing {missing}", f"{value}{of}"]
     if query.group:
-        found.append(f"{TOTAL}{query.value} over all keys")
+        found += [f"{TOTAL}{value} over all keys" for value in query.values]
         found += [BEFORE + _key_words(query.group, key) for key in keys]
     return found
 
@@ -152,8 +230,8 @@ class Read(NamedTuple):
     rows: int
     ordered: bool
     """True if the order of the rows is part of the answer."""
-    values: dict[int, Any]
-    """The value of each key, by its place among the keys."""
+    values: dict[int, list[Any]]
+    """The values of each key, by its place among the keys."""
     places: dict[int, int]
     """The place of the first row of each key."""
     unknown: list[list[Any]]
@@ -161,7 +239,7 @@ class Read(NamedTuple):
     repeated: int
 
 
-def read_answer(answer: Any, query: Query, keys: list[list[Any]]) -> Read:
+def read_answer(answer: Any, query: AnyQuery, keys: list[list[Any]]) -> Read:
     """Read an answer of any form.
 
     Args:
@@ -184,28 +262,33 @@ def read_answer(answer: Any, query: Query, keys: list[list[Any]]) -> Read:
         elif at in found.values:
             repeated += 1
         else:
-            found.values[at] = row[width] if len(row) > width else None
+            cells = row[width : width + len(query.values)]
+            found.values[at] = cells + [None] * (len(query.values) - len(cells))
             found.places[at] = place
     return found._replace(repeated=repeated)
 
 
-def numbers(answer: Any, query: Query, keys: list[list[Any]]) -> list[float]:
+def numbers(answer: Any, query: AnyQuery, keys: list[list[Any]]) -> list[float]:
     """Return the numbers of an answer, key by key; none of them is NaN.
 
     An absent key counts as after all rows. The rows of a dict have no order. The arguments are
     those of `read_answer`.
     """
     read = read_answer(answer, query, keys)
-    values = {at: number(value) for at, value in read.values.items()}
+    values = {at: [number(cell) for cell in cells] for at, cells in read.values.items()}
     found = [float(read.rows), float(len(read.unknown)), float(read.repeated)]
     for at in range(len(keys)):
-        value = values.get(at, 0.0)
-        missing = math.isnan(value)
-        found += [float(at in values), float(missing), 0.0 if missing else value]
+        found.append(float(at in values))
+        for value in values.get(at, [0.0] * len(query.values)):
+            missing = math.isnan(value)
+            found += [float(missing), 0.0 if missing else value]
     if query.group:
-        found.append(float(sum(value for value in values.values() if not math.isnan(value))))
+        for column in range(len(query.values)):
+            there = [cells[column] for cells in values.values()]
+            found.append(float(sum(value for value in there if not math.isnan(value))))
         after = [read.places.get(at, read.rows) for at in range(len(keys))]
-        found += [float(place if read.ordered else 0) for place in after]
+        ordered = read.ordered and query.ordered
+        found += [float(place if ordered else 0) for place in after]
     return found
 
 
@@ -219,9 +302,9 @@ def number(cell: Any) -> float:
         return math.nan
 
 
-def _rows(answer: Any, query: Query) -> Tuple[list[list[Any]], bool]:
+def _rows(answer: Any, query: AnyQuery) -> Tuple[list[list[Any]], bool]:
     """Return the rows of an answer, keys first, and True if their order is part of it."""
-    for method in ("fetchall", "to_pylist"):  # a cursor; a table of Arrow
+    for method in ("collect", "fetchall", "to_pylist"):  # of Polars; a cursor; a table of Arrow
         if callable(getattr(answer, method, None)):
             answer = getattr(answer, method)()
     if answer is None:
@@ -240,11 +323,19 @@ def _rows(answer: Any, query: Query) -> Tuple[list[list[Any]], bool]:
             found += _by_name(names, [[row[name] for name in names]], query)
         else:
             plain = row.tolist() if hasattr(row, "tolist") else row
-            found.append(list(plain) if isinstance(plain, (list, tuple)) else [plain])
+            whole = list(plain) if isinstance(plain, (list, tuple)) else [plain]
+            found.append(_placed(whole, query))
     return found, True
 
 
-def _of_frame(frame: Any, query: Query) -> list[list[Any]]:
+def _placed(row: list[Any], query: AnyQuery) -> list[Any]:
+    """Return a row of an answer to a text with its keys first."""
+    if isinstance(query, SqlText) and len(row) == len(query.order):
+        return [row[at] for at in query.order]
+    return row
+
+
+def _of_frame(frame: Any, query: AnyQuery) -> list[list[Any]]:
     """Return the rows of a frame of Polars or pandas; keys may be in the index of pandas."""
     if callable(getattr(frame, "rows", None)):
         return _by_name(list(frame.columns), frame.rows(), query)
@@ -253,32 +344,38 @@ def _of_frame(frame: Any, query: Query) -> list[list[Any]]:
     return _by_name(list(frame.columns), frame.itertuples(index=False), query)
 
 
-def _of_dict(answer: dict[Any, Any], query: Query) -> list[list[Any]]:
+def _of_dict(answer: dict[Any, Any], query: AnyQuery) -> list[list[Any]]:
     named = {str(name).lower() for name in answer}
     if query.group and named >= {name.lower() for name in query.group}:
         whole = all(isinstance(column, (list, tuple)) for column in answer.values())
         columns = [column if whole else [column] for column in answer.values()]
         return _by_name(list(answer), zip(*columns), query)
+    if not query.group and len(query.values) > 1 and len(answer) == len(query.values):
+        return [list(answer.values())]
     if not query.group and VALUE in named:
         return [[value] for name, value in answer.items() if str(name).lower() == VALUE]
     return [_of_key(*item, query) for item in answer.items()]
 
 
-def _of_key(key: Any, value: Any, query: Query) -> list[Any]:
+def _of_key(key: Any, value: Any, query: AnyQuery) -> list[Any]:
     """Return the row of a key and a value; a query without GROUP BY needs no key."""
     if not query.group:
         return [value]
-    return [*(key if isinstance(key, tuple) else (key,)), value]
+    cells = list(value.values()) if isinstance(value, dict) else value
+    several = len(query.values) > 1 and isinstance(cells, (list, tuple))
+    return [*(key if isinstance(key, tuple) else (key,)), *(cells if several else [value])]
 
 
-def _by_name(names: list[Any], rows: Any, query: Query) -> list[list[Any]]:
+def _by_name(names: list[Any], rows: Any, query: AnyQuery) -> list[list[Any]]:
     """Return rows with the keys of a query first, then its value, if they have these names."""
     lower = [str(name).lower() for name in names]
     keys = [name.lower() for name in query.group]
     if not set(keys) <= set(lower):
-        return [list(row) for row in rows]
+        return [_placed(list(row), query) for row in rows]
     rest = [at for at, name in enumerate(lower) if name not in keys]
     rest = [at for at in rest if lower[at] == VALUE] or rest
+    named = [value.lower() for value in query.values]
+    rest = list(map(lower.index, named)) if set(named) <= set(lower) else rest
     return [[row[at] for at in [*map(lower.index, keys), *rest]] for row in map(list, rows)]
 
 

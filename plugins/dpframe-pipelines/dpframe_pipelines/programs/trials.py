@@ -17,6 +17,9 @@ LONGEST = 100
 MOST_KEYS = 4
 """Unknown keys of an answer in a message, at most."""
 
+MOST_OTHER = 64
+"""Unknown keys of an answer that get features of their own, at most."""
+
 MISSING = ("None", "nan", "<NA>", "NaT")
 """Missing values as texts."""
 
@@ -48,19 +51,26 @@ def read_by(query: Any, keys: list[list[Any]], queries: Any) -> Callable[[Any], 
 
     def read(answer: Any) -> dict[str, Any]:
         found = queries.read_answer(answer, query, keys)
-        cells = list(found.values.values())
+        cells = [cell for cells in found.values.values() for cell in cells]
         numbers = [queries.number(cell) for cell in cells]
         odd = [c for c, x in zip(cells, numbers) if math.isnan(x) and str(c) not in MISSING]
+        if not query.values:  # only keys
+            numbers = [float(found.rows)]
         unknown = [key for key in found.unknown if key]
         return {
             "is none": answer is None,
             "values": [x for x in numbers if not math.isnan(x)],
             "unreadable": shown(odd[0]) if odd else None,
-            "known": len(cells),
+            "known": len(found.values),
+            "other keys": [list(map(_plain, key)) for key in unknown[:MOST_OTHER]],
             "unknown": [", ".join(map(repr, key)) for key in itertools.islice(unknown, MOST_KEYS)],
         }
 
     return read
+
+
+def _plain(cell: Any) -> Any:
+    return cell if cell is None or isinstance(cell, (str, int, float, bool)) else str(cell)
 
 
 def shown(value: Any) -> str:

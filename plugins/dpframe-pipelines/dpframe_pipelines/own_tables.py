@@ -1,0 +1,402 @@
+"""Tables of a user's own schema: their columns, and the owners of their rows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from dpframe.plugins import ParameterError
+from dpframe_pipelines.programs import queries
+
+Row = tuple[Any, ...]
+Rows = dict[str, tuple[Row, ...]]
+"""Rows by table."""
+
+Kind = Literal["user", "category", "number", "identifier", "link", "other"]
+
+MOST_ROWS = 240
+"""Rows of the given tables that audits use; whole users are left out beyond."""
+
+MOST_PUBLIC = 2000
+"""Rows of a table without users."""
+
+MOST_CATEGORIES = 64
+"""Distinct values of a column from which its values are no categories."""
+
+MANY_ROWS = 40
+"""Number of rows of a user with many rows."""
+
+FEW = 12
+"""Number of distinct values from which a unique column may identify rows."""
+
+SERIAL = re.compile(r"(^|_)(id|key|uuid)$", re.IGNORECASE)
+
+
+class OwnColumn(NamedTuple):
+    """A column as it was read from the rows, or as the user describes it."""
+
+    name: str
+    kind: Kind
+    type: str
+    """INTEGER, REAL, TEXT, BOOLEAN, DATE or TIMESTAMP."""
+    values: tuple[Any, ...]
+    """Distinct values."""
+    low: float = 0.0
+    high: float = 0.0
+    missing: bool = False
+    """True if some cells are missing."""
+    bounded: bool = False
+    """True if the user has given low and high."""
+
+    def __str__(self) -> str:
+        text = {
+            "category": f"{len(self.values)} categories",
+            "number": f"{self.low:g} to {self.high:g}{'' if self.bounded else ', as its rows'}",
+        }.get(self.kind, self.kind)
+        return f"{self.name} {self.type} ({text}{', some missing' if self.missing else ''})"
+
+
+class OwnTable(NamedTuple):
+    """A table with its columns and rows."""
+
+    name: str
+    columns: tuple[OwnColumn, ...]
+    rows: tuple[Row, ...]
+    owner: int | None
+    """Place of the column that tells whose a row is; None if the rows are public."""
+    parent: str | None = None
+    """The table whose rows own the rows of this one; None if users own them."""
+    one: bool = False
+    """True if every user, or every row of the parent, owns one row."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+    def __str__(self) -> str:
+        if self.owner is None:
+            whose = "public"
+        else:
+            by = self.names[self.owner]
+            whose = f"rows of {self.parent or 'users'} by {by}{', one of each' * self.one}"
+        return f"{self.name}: {whose}; {', '.join(map(str, self.columns))}"
+
+
+def rows_of(given: Any) -> tuple[list[str], list[Row]]:
+    """Return names and rows of a table: a list of dicts, a dict of columns, or a frame.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if hasattr(given, "collect") and not isinstance(given, Mapping):
+        given = given.collect()
+    if hasattr(given, "to_dicts"):  # of Polars
+        return list(given.columns), [tuple(row) for row in given.rows()]
+    if hasattr(given, "itertuples"):  # of pandas
+        return [str(one) for one in given.columns], list(given.itertuples(index=False, name=None))
+    if isinstance(given, Mapping):
+        return [str(one) for one in given], list(zip(*given.values(), strict=True))
+    rows = list(given)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError("a table is a list of dicts, a dict of columns, or a frame")
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    return names, [tuple(row.get(name) for name in names) for row in rows]
+
+
+def plain_table(given: Any) -> dict[str, Any]:
+    """Return a table as plain values: columns, types and rows."""
+    names, rows = rows_of(given)
+    columns = [[_cell(cell) for cell in column] for column in zip(*rows, strict=True)]
+    types = [_type(column) for column in columns] or ["TEXT"] * len(names)
+    for at, column in enumerate(columns):
+        if types[at] in ("DATE", "TIMESTAMP"):
+            columns[at] = [None if one is None else one.isoformat() for one in column]
+        elif types[at] == "TEXT":
+            columns[at] = [one if one is None else str(one) for one in column]
+    rows = list(zip(*columns, strict=True))
+    return {"columns": names, "types": types, "rows": [list(row) for row in rows]}
+
+
+class TypedTables(dict[str, Any]):
+    """Tables, lists of dicts, with the types of their columns."""
+
+    types: dict[str, dict[str, str]]
+
+
+def tables_of(data: Any) -> Any:
+    """Return the tables of a dataset as engines get them."""
+    tables = queries.table_of(data)
+    if "tables" in data:
+        tables = TypedTables(tables)
+        tables.types = {
+            name: dict(zip(one["columns"], one["types"], strict=True))
+            for name, one in data["tables"].items()
+        }
+    return tables
+
+
+def _cell(cell: Any) -> Any:
+    if cell is None or str(cell) in ("nan", "<NA>", "NaT"):
+        return None
+    if isinstance(cell, decimal.Decimal):
+        return float(cell)
+    if hasattr(cell, "to_pydatetime"):
+        return cell.to_pydatetime()
+    return cell.item() if hasattr(cell, "item") else cell
+
+
+def _type(cells: Sequence[Any]) -> str:
+    kinds = {type(cell) for cell in cells if cell is not None}
+    for name, known in (
+        ("BOOLEAN", {bool}),
+        ("INTEGER", {int}),
+        ("REAL", {int, float}),
+        ("DATE", {datetime.date}),
+        ("TIMESTAMP", {datetime.datetime}),
+    ):
+        if kinds and kinds <= known:
+            return name
+    return "TEXT"
+
+
+class OwnTables:
+    """The tables of a user, with those who own their rows.
+
+    Args:
+        tables: by name, each with `columns`, `types` and `rows`.
+        user: the column that identifies users; or one for each table, `None` for public rows; or
+            a column that a table shares with another one whose rows users own.
+        columns: what is known of columns: by table, then by column, `categories`, or `low` and
+            `high`.
+        replace: True if a user is replaced, not added or removed.
+        rows_per_user: most rows of a user in each table.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, Mapping[str, Any]],
+        user: str | Mapping[str, str | None],
+        columns: Mapping[str, Mapping[str, Mapping[str, Any]]],
+        *,
+        replace: bool = False,
+        rows_per_user: int | None = None,
+    ) -> None:
+        if not tables:
+            raise ParameterError("tables", "is empty")
+        self._given, self._user, self._known = tables, user, columns
+        self.replace = replace
+        self.many = min(MANY_ROWS, rows_per_user or MANY_ROWS)
+        self.rows_per_user = rows_per_user
+        for name, known in columns.items():
+            if name not in tables or (lost := [c for c in known if c not in self._names(name)]):
+                what = (
+                    f"no column {lost[0]!r} of {name}" if name in tables else f"no table {name!r}"
+                )
+                raise ParameterError("columns", f"{what}; there are {self._listed()}")
+        owners = self._owners()
+        self.tables = {name: self._table(name, *owners[name]) for name in self._in_order(owners)}
+        self._drop_users()
+
+    def _names(self, table: str) -> list[str]:
+        return list(self._given[table]["columns"])
+
+    def _listed(self) -> str:
+        return "; ".join(f"{name} ({', '.join(self._names(name))})" for name in self._given)
+
+    def _column(self, table: str, column: str) -> list[Any]:
+        at = self._names(table).index(column)
+        return [row[at] for row in self._given[table]["rows"]]
+
+    def _owners(self) -> dict[str, tuple[str | None, str | None]]:
+        """Return the owning column of each table, and the table whose rows own it."""
+        given = self._user
+        if isinstance(given, Mapping):
+            if lost := [name for name in given if name not in self._given]:
+                raise ParameterError("user", f"no table {lost[0]!r}; there are {self._listed()}")
+            named = {name: given.get(name) for name in self._given}
+            for table, column in named.items():
+                if column is not None and column not in self._names(table):
+                    raise ParameterError("user", f"{table} has no column {column!r}")
+        else:
+            named = {t: given if given in self._names(t) else None for t in self._given}
+        if not any(named.values()):
+            raise ParameterError(
+                "user", f"no table has a column {given!r}; there are {self._listed()}"
+            )
+        first = next(column for column in named.values() if column)
+        # A column of a mapping may also name the owner of another table's rows.
+        ids = {one for t, c in named.items() if c == first for one in self._column(t, first)}
+        owners: dict[str, tuple[str | None, str | None]] = {}
+        for table, column in named.items():
+            parent = None
+            if column is not None and not ids & {*self._column(table, column)}:
+                parent = next((o for o in named if o != table and self._is_key(o, column)), None)
+            owners[table] = (column, parent)
+        for table, (column, _) in list(owners.items()):
+            if column is None and not (isinstance(given, Mapping) and table in given):
+                owners[table] = self._link(table, owners)
+        return owners
+
+    def _is_key(self, table: str, column: str | None) -> bool:
+        """True if a column is in a table, and each of its values once."""
+        if column not in self._names(table):
+            return False
+        cells = self._column(table, column)
+        return len(set(cells)) == len(cells) > 0
+
+    def _link(
+        self, table: str, owners: Mapping[str, tuple[str | None, str | None]]
+    ) -> tuple[str | None, str | None]:
+        """Return the column by which the rows of another table own those of a table, if any.
+
+        Raises:
+            ParameterError: the rows may own each other.
+        """
+        for other, (column, _) in owners.items():
+            if column is None:
+                continue
+            for name in self._names(table):
+                if name == column or not self._is_key(other, name):
+                    continue
+                if not {*self._column(table, name)} & {*self._column(other, name)}:
+                    continue
+                if self._is_key(table, name):
+                    raise ParameterError(
+                        "user",
+                        f"are the rows of {table} public, or do those of {other} own them by "
+                        f"{name}? Give a column of each table, such as "
+                        f"{{{other!r}: {column!r}, {table!r}: None}}, or {name!r} in place of None",
+                    )
+                return name, other
+        return None, None
+
+    @staticmethod
+    def _in_order(owners: Mapping[str, tuple[str | None, str | None]]) -> list[str]:
+        """Return the tables, those that own others first."""
+        depth = dict.fromkeys(owners, 0)
+        for _ in owners:
+            for name, (_, parent) in owners.items():
+                depth[name] = 0 if parent is None else depth[parent] + 1
+        return sorted(owners, key=depth.__getitem__)
+
+    def _table(self, name: str, owner: str | None, parent: str | None) -> OwnTable:
+        names, rows = self._names(name), [tuple(row) for row in self._given[name]["rows"]]
+        types = (
+            self._given[name].get("types")
+            or plain_table([dict(zip(names, row, strict=True)) for row in rows])["types"]
+        )
+        columns = tuple(
+            self._described(name, column, types[at], owner, parent)
+            for at, column in enumerate(names)
+        )
+        at = None if owner is None else names.index(owner)
+        one = at is not None and len(rows) > 1 and self._is_key(name, owner)
+        return OwnTable(name, columns, tuple(rows), at, parent, one)
+
+    def _described(
+        self, table: str, name: str, kind: str, owner: str | None, parent: str | None
+    ) -> OwnColumn:
+        cells = self._column(table, name)
+        there = [cell for cell in cells if cell is not None]
+        values = tuple(dict.fromkeys(there))
+        missing = len(there) < len(cells)
+        if name == owner:
+            return OwnColumn(name, "user" if parent is None else "link", kind, values)
+        known = dict(self._known.get(table, {}).get(name, {}))
+        if given := known.get("categories"):
+            return OwnColumn(name, "category", kind, tuple(given), 0, 0, missing)
+        low, high = known.get("low"), known.get("high")
+        if low is not None and high is not None:
+            number = "REAL" if kind == "TEXT" else kind
+            return OwnColumn(name, "number", number, values, low, high, missing, True)
+        unique = len(values) == len(there) > FEW
+        if unique and (kind == "TEXT" or (kind == "INTEGER" and SERIAL.search(name))):
+            return OwnColumn(name, "identifier", kind, values, 0, 0, missing)
+        if kind in ("INTEGER", "REAL") and not SERIAL.search(name):
+            low, high = min(there, default=0), max(there, default=1)
+            return OwnColumn(name, "number", kind, values, low, high, missing)
+        category = 0 < len(values) <= MOST_CATEGORIES or self._is_shared(table, name)
+        return OwnColumn(name, "category" if category else "other", kind, values, 0, 0, missing)
+
+    def _is_shared(self, table: str, name: str) -> bool:
+        return any(other != table and name in self._names(other) for other in self._given)
+
+    # Users of the given tables.
+
+    @cached_property
+    def user_type(self) -> str:
+        """The type of the column that identifies users."""
+        return next(t.columns[t.owner].type for t in self.owned if t.parent is None)  # type: ignore[index]
+
+    @cached_property
+    def users(self) -> dict[Any, Rows]:
+        """The rows of each user of the given tables."""
+        found: dict[Any, dict[str, list[Row]]] = {}
+        whose: dict[str, dict[Any, Any]] = {}
+        for table in self.owned:
+            assert table.owner is not None
+            names = table.names
+            for row in table.rows:
+                user = row[table.owner]
+                if table.parent is not None:
+                    user = whose.get(f"{table.parent}.{names[table.owner]}", {}).get(user)
+                if user is None:
+                    continue
+                found.setdefault(user, {}).setdefault(table.name, []).append(row)
+                for name, cell in zip(names, row, strict=True):
+                    whose.setdefault(f"{table.name}.{name}", {})[cell] = user
+        return {
+            user: {name: tuple(rows) for name, rows in own.items()} for user, own in found.items()
+        }
+
+    def _drop_users(self) -> None:
+        """Keep the given rows of so many users that there are not too many rows."""
+        ranked = sorted(self.users.items(), key=lambda one: -_size(one[1]))
+        step = max(1, math.ceil(sum(_size(rows) for _, rows in ranked) / MOST_ROWS))
+        kept = [rows for _, rows in ranked[::step]]
+        while len(kept) > 1 and sum(map(_size, kept)) > 2 * MOST_ROWS:
+            kept = kept[1:]
+        self.given_users = kept
+        self.public = {
+            table.name: table.rows[:MOST_PUBLIC]
+            for table in self.tables.values()
+            if table.owner is None
+        }
+
+    @property
+    def owned(self) -> list[OwnTable]:
+        """The tables whose rows users own, each after the one that owns its rows."""
+        return [table for table in self.tables.values() if table.owner is not None]
+
+    @property
+    def adjacency(self) -> str:
+        """The relation of D and D′."""
+        change = "replace" if self.replace else "add or remove"
+        by = ", ".join(f"{table.name}.{table.names[table.owner or 0]}" for table in self.owned)
+        if (most := self.rows_per_user) is not None:
+            return f"{change} one user, who owns at most {most} row{'s' * (most > 1)} of each: {by}"
+        return f"{change} all rows of one user: {by}"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.tables.values()))
+
+    def categories(self, column: str | None) -> list[Any]:
+        """Return all values of a column that may be a key."""
+        found = [
+            value
+            for table in self.tables.values()
+            for one in table.columns
+            if column is not None and one.name.lower() == column.lower()
+            for value in one.values
+        ]
+        return list(dict.fromkeys(found))[:MOST_CATEGORIES]
+
+
+def _size(rows: Rows) -> int:
+    return sum(map(len, rows.values()))
