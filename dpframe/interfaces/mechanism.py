@@ -474,6 +474,8 @@ class ForeignMechanism(HostMechanism):
         """Return a file if the command line names it too; raises ValueError otherwise."""
         program = ProgramFile(path.resolve())
         if program not in _given:
+            with contextlib.suppress(ValueError):
+                path = path.relative_to(Path.cwd())
             raise ValueError(
                 f"{path.name} is code, and a spec never runs code on its own: also name the file "
                 f"on the command line, --plugin {path}"

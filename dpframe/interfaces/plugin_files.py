@@ -67,8 +67,13 @@ class SpecFile(str):
             most: largest accepted size in bytes.
 
         Raises:
-            ValueError: it is missing, cannot be read or is too large; the message is for the user.
+            ValueError: it is missing, cannot be read, is too large, or is not in the folder of the
+                spec file that names it; the message is for the user.
         """
+        if self.folder.is_absolute() and not self.path.resolve().is_relative_to(
+            self.folder.resolve()
+        ):
+            raise ValueError(f"{self}: a spec reads only files in its own folder; put it there")
         try:
             return read_regular(self.path, most)
         except FileNotFoundError:

@@ -73,7 +73,7 @@ class Document:
     @property
     def folder(self) -> pathlib.Path:
         """The folder of the document, to which named files are relative."""
-        return pathlib.Path(self.path).parent if self.path else pathlib.Path()
+        return pathlib.Path(self.path).absolute().parent if self.path else pathlib.Path()
 
     def note(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
         """Note a mistake; the same message at the same place counts once.

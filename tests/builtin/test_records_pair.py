@@ -265,6 +265,19 @@ def test_a_file_is_relative_to_its_spec(tmp_path: Path) -> None:
     assert dpframe.SpecFile.__get_pydantic_core_schema__ is not None
 
 
+def test_a_spec_reads_no_file_outside_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "link.csv").symlink_to(tmp_path / "t.csv")
+    for name in ("../t.csv", str(tmp_path / "t.csv"), "link.csv"):
+        with (
+            beside(tmp_path / "inside"),
+            pytest.raises(ValueError, match="only files in its own folder"),
+        ):
+            made(file=name)
+    assert made(file=str(tmp_path / "t.csv"))  # from Python, without a spec file
+
+
 # --- in an audit
 
 

@@ -125,6 +125,18 @@ def test_only_the_very_file_that_the_command_line_names_is_run(here: Path) -> No
     assert "--plugin boxes/sum.py" in done.stderr
 
 
+def test_a_command_is_run_only_while_commands_are_allowed() -> None:
+    program_files._commands.clear()
+    check = program_files.ForeignMechanism.consented_to
+    with pytest.raises(ValueError, match=r"touch x is code.* add --allow-command"):
+        check(("touch", "x"))
+    with program_files.commands_allowed(True):
+        check(("touch", "x"))
+    check(("touch", "x"))  # a search makes the mechanism again
+    with pytest.raises(ValueError, match="touch y is code"):
+        check(("touch", "y"))
+
+
 @pytest.mark.parametrize(
     ("text", "is_one"),
     [
