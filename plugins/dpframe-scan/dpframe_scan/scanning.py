@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -65,6 +66,8 @@ class Package:
         self.name = re.split(r"[<>=!~\[; ]", requirement, maxsplit=1)[0]
         self.slug = re.sub(r"[^A-Za-z0-9._-]+", "-", requirement)
         self._notify = notify
+        if python is not None and os.sep in python:
+            python = str(Path(python).absolute())  # it runs in a folder of its own
         requirements = [requirement, *further]
         for number in range(environment.MOST_BUILDS):
             if python is None:

@@ -226,7 +226,10 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
     if plain is not None:
         return plain
     if not number and time.monotonic() <= until:
-        return Called(target, None, "not a mechanism", "it takes no data")
+        others = [one.name for one in target.methods if any(p.required for p in one.parameters)]
+        if not others:
+            return Called(target, None, "not a mechanism", "it takes no data")
+        problem = f"none of its methods has a known name: {', '.join(others)}"
     return Called(target, None, "not called", problem or "no time was left")
 
 
@@ -257,8 +260,11 @@ def _call_in(source: str) -> str:
     return " ".join(body.split()).removeprefix("return ")[:200]
 
 
+ACCOUNTING = re.compile(r"accountant|accounting|privacy_loss|(^|[._])(pld|pmf|rdp)([._]|$)", re.I)
+"""Dotted names of modules and callables that account for budgets."""
+
 NO_MECHANISM = (
-    (r"accountant|(^|_)budget$|^Budget", "it accounts for budgets"),
+    (r"(^|_)budget$|^Budget|DpEvent$", "it accounts for budgets"),
     (r"^_?(check|validate|verify|assert|is)_", "it checks its arguments"),
     (
         r"^(compute|get|calibrate|calculate|find|search|convert|estimate|optimi[sz]e|total)_.*"
@@ -275,6 +281,8 @@ NO_MECHANISM = (
 
 
 def _no_mechanism(target: Target) -> str:
+    if ACCOUNTING.search(target.name):
+        return "it accounts for budgets"
     for pattern, reason in NO_MECHANISM:
         if re.search(pattern, target.title, 0 if pattern[0] == "^" and "B" in pattern else re.I):
             return reason

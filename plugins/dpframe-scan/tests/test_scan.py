@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def test_a_list_calls_nothing(python: str) -> None:
     assert "plain" not in done.stdout
 
 
-def test_write_prints_a_test_without_a_search(python: str) -> None:
-    words = ["tinydp.tools.dp_sum", "--python", python]
+def test_write_prints_a_test_without_a_search(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(python).parent)
+    words = ["tinydp.tools.dp_sum", "--python", f".{os.sep}{Path(python).name}"]
     done = CliRunner().invoke(commands.write_app, words)
     assert done.exit_code == 0, done.output
     compile(done.stdout, "test.py", "exec")
@@ -93,6 +95,7 @@ def test_a_scan_finds_the_wrong_callables_and_no_others(python: str, tmp_path: P
         "tinydp.Laplace": "consistent",
         "tinydp.Means": "violated",
         "tinydp.Report": "violated",
+        "tinydp.accounting.composed": "not a mechanism",
         "tinydp.mechanisms.Accountant": "not a mechanism",
         "tinydp.tools.compute_sigma": "not a mechanism",
         "tinydp.tools.dp_sum": "consistent",

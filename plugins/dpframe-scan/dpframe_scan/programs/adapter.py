@@ -98,7 +98,9 @@ def _modules(top: Any) -> Iterator[str]:
         above, folders = stack.pop()
         for found in sorted(pkgutil.iter_modules(folders), key=lambda one: one.name):
             name = above + "." + found.name
-            if found.name.startswith("_") or found.name in LEFT_OUT or name in seen:
+            for_tests = found.name.startswith("test_") or found.name.endswith(("_test", "_tests"))
+            hidden = found.name.startswith("_") or found.name in LEFT_OUT
+            if hidden or for_tests or name in seen:
                 continue
             seen.add(name)
             yield name

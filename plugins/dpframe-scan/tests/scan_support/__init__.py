@@ -111,6 +111,13 @@ FILES = {
                 ]).round(3)
                 return self
     ''',
+    "tools_test.py": "raise SystemExit('imported')\n",
+    "accounting.py": '''
+        """Budgets of several releases."""
+
+        def composed(epsilon, number):
+            return epsilon * number
+    ''',
     "broken.py": "import a_module_that_is_not_there\n",
 }
 
