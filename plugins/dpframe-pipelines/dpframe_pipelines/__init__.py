@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PostgreSQL as PostgreSQL,
         SQLite as SQLite,
     )
+    from dpframe_pipelines.own_queries import describe_tables as describe_tables
     from dpframe_pipelines.sql import audit_sql as audit_sql, shrink as shrink
     from dpframe_pipelines.synthetic import audit_synthesizer as audit_synthesizer
 
@@ -25,6 +26,7 @@ _HOME = {
     "SQLite": "engines",
     "audit_sql": "sql",
     "audit_synthesizer": "synthetic",
+    "describe_tables": "own_queries",
     "shrink": "sql",
 }
 

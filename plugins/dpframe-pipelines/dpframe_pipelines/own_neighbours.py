@@ -65,7 +65,7 @@ class Maker:
         number: int,
         rows: int = 1,
         key: Callable[[int], int] | int = 0,
-        share: float | None = 0.0,
+        share: Callable[[int], float] | float | None = 0.0,
         *,
         of: str | None = None,
         change: tuple[str, str, Any] | None = None,
@@ -76,7 +76,7 @@ class Maker:
             number: of the user; 0 is the one in whom D and D′ differ.
             rows: in each table, if users may own several.
             key: number of the value of each category, perhaps by row.
-            share: place of numbers between their bounds; None for missing numbers.
+            share: place of numbers between their bounds, perhaps by row; None if they are missing.
             of: the only table with several rows.
             change: a table, a column of it, and another value for its cells.
         """
@@ -91,7 +91,8 @@ class Maker:
                         cells.append(change[2])
                         continue
                     one = key(at) if callable(key) else key
-                    cells.append(self._cell(table, column, number, at, one, share, found))
+                    place = share(at) if callable(share) else share
+                    cells.append(self._cell(table, column, number, at, one, place, found))
                 made.append(tuple(cells))
             found[table.name] = tuple(made)
         return found
@@ -171,6 +172,8 @@ class Maker:
         own = f"a user with {many} rows" if many > 1 else "a user with one row"
         yield self._of(low, me(0, many, last, 1.0), f"{own} of one key")
         yield self._of(low, me(0, many, lambda at: at, 1.0), f"{own} of all keys")
+        apart = me(0, many, lambda at: at, lambda at: 1 - at / many)
+        yield self._of(low, apart, f"{own} of all keys and numbers")
         yield self._of({}, me(0, 1, last, 1.0), "the only user")
         yield self._of(low, me(0, 1, last, 1.0), "a user with the only row of its key")
         yield self._of(mixed, me(0, many, last, 1.0), f"{own} of a key that others have")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -256,6 +257,20 @@ def grammar_columns(
     return found
 
 
+def describe_tables(
+    tables: Mapping[str, Any],
+    *,
+    user: str | Mapping[str, str | None] = "user_id",
+    columns: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a line for each table: whose its rows are, and its columns, as `audit_sql` reads them.
+
+    Raises:
+        ParameterError: the tables do not fit the owners or columns.
+    """
+    return str(OwnTables(read_tables(tables, None), user, columns or {}))
+
+
 def audit_own(
     engine: Any,
     asked: Sequence[OwnQuery],
@@ -272,6 +287,10 @@ def audit_own(
     """
     shared, entries = settings.params(), []
     for query in asked:
+        # PostgreSQL would read the user's own table, the same for D and D′.
+        named = "|".join(map(re.escape, settings.tables))
+        if found := re.search(rf'\b(FROM|JOIN)\s+(\w+\s*\.\s*"?({named}))\b', query.sql, re.I):
+            raise DpframeError(f"{query.sql}: write {found[3]} in place of {found[2]}")
         own = OwnQueries.from_params({**shared, "query": query.sql})
         claim = {"epsilon": query.epsilon, "delta": query.delta}
         calls = trial_calls(

@@ -385,6 +385,8 @@ def shrink(
     cell: Any = record.cells[0]
     if cell.verdict != "violated":
         raise DpframeError(f"nothing to shrink: the claim is {cell.verdict or 'undecided'}")
+    if cell.search.neighbourhood.use not in ("sql", "sql-smaller"):
+        raise DpframeError("only findings of generated queries can be shrunk")
     own = UsersAndQueries.from_params(dict(cell.search.neighbourhood.params))
     bench, variant = own.bench, cell.mechanism.params.get("variant", "")
     claim = claim_of(cell.claim.epsilon, cell.claim.delta)

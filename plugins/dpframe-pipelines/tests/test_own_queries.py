@@ -10,7 +10,7 @@ import numpy as np
 import pg8000.dbapi
 import polars
 import pytest
-from dpframe_pipelines import DuckDB, Polars, PostgreSQL, SQLite, audit_sql
+from dpframe_pipelines import DuckDB, Polars, PostgreSQL, SQLite, audit_sql, describe_tables
 from dpframe_pipelines.own_neighbours import Maker
 from dpframe_pipelines.own_queries import OwnQueries
 from dpframe_pipelines.own_tables import OwnTables, plain_table
@@ -357,6 +357,32 @@ def test_an_engine_gets_its_tables_once_for_each_dataset(tmp_path):
     assert len(loads.read_text()) < answers
 
 
+def test_a_function_that_changes_its_tables_gets_copies(tmp_path):
+    def answer(rng, tables, query):
+        people = tables["users"]
+        while len(people) > 1:
+            people.pop()
+        return len(tables["orders"]) + rng.laplace()
+
+    (cell,) = audited(answer, ["SELECT COUNT(*) FROM orders"], trials=300).cells
+    assert (cell.status, cell.verdict) == ("ok", "violated")
+
+
+def test_queries_are_generated_for_one_table_if_none_are_given():
+    tables = {"data": shop.tables()["users"]}
+    (cell,) = audited(SQLite(noisy), None, tables=tables, without=["HAVING"]).cells
+    assert cell.verdict == "violated"
+    assert "SELECT" in cell.pair.params["description"]
+
+
+def test_tables_are_described():
+    assert describe_tables(shop.tables()).splitlines()[2:] == [
+        "cities: public; city TEXT (3 categories), people INTEGER (1e+06 to 1e+06, as its rows)",
+        "items: rows of orders by order_id; order_id INTEGER (link), "
+        "price INTEGER (0 to 6, as its rows)",
+    ]
+
+
 def test_what_is_missing_is_named():
     with pytest.raises(dpframe.DpframeError, match="queries needs tables"):
         audit_sql(noisy_tables, queries=[COUNT], epsilon=1.0)
@@ -364,6 +390,8 @@ def test_what_is_missing_is_named():
         audit_sql(noisy_tables, tables=shop.tables(), queries=[COUNT])
     with pytest.raises(dpframe.DpframeError, match="pass queries for several tables"):
         audit_sql(noisy_tables, tables=shop.tables(), epsilon=1.0)
+    with pytest.raises(dpframe.DpframeError, match=r"write users in place of public\.users"):
+        audited(SQLite(), ["SELECT COUNT(*) FROM public.users"])
     with pytest.raises(dpframe.DpframeError, match="no such table: user"):
         audited(SQLite(), ["SELECT COUNT(*) FROM user"])
 
