@@ -18,7 +18,6 @@ from dpframe.count.plan import PassPosition
 from dpframe.count.scoring import FLOAT, learned_on_host, scores_of
 from dpframe.count.work import PassWork
 from dpframe.draw import row_checks, streams, trace
-from dpframe.draw.worker.codes import RAISES
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism
@@ -229,13 +228,7 @@ SCORED_TOGETHER = 1 << 14  # answers that are scored at a time
 
 
 AMONG = ", among answers that are not "
-
-
-def among_others(kinds: Sequence[str]) -> str:
-    """Return the end of an event's description if some kinds of answers are left out."""
-    flagged = (re.sub(r"^\w+, (NaN|-?inf)$", r"\1", kind) for kind in kinds)
-    texts = [text.removeprefix(RAISES) for text in flagged]
-    return AMONG + " or ".join(texts) if texts else ""
+_BEFORE_KIND = re.compile(r"^(raises |\w+, (?=(NaN|-?inf)$))")  # left out of such a description
 
 
 class LearnedAttack(NamedTuple):
@@ -292,14 +285,13 @@ class AnswerEvents:
             for number, one in enumerate(self.learned)
         ]
         cuts = tuple(len(one.cuts) for one in self.learned)
-        outside = np.array([len(side) - len(own) for side, own in zip(rows, inside, strict=True)])
-        above, trials = np.concatenate(parts, axis=1), len(rows[0])
-        return Seen(above, trials, cuts, outside if len(self.leaked) else None)
+        seen = Seen(np.concatenate(parts, axis=1), len(rows[0]), cuts)
+        outside = seen.trials - np.array([*map(len, inside)])
+        return seen._replace(outside=outside) if len(self.leaked) else seen
 
     def behind(self, kinds: HostArray) -> "AnswerEvents":
         """Return events among the answers that are not of some more kinds, given by codes."""
-        others = copy.copy(self)
-        others.leaked, others.learned = np.append(self.leaked, kinds), []
+        (others := copy.copy(self)).leaked = np.append(self.leaked, kinds)
         return others
 
     def inside(self, rows: HostArray) -> HostArray:
@@ -321,7 +313,8 @@ class AnswerEvents:
         edge = float(cuts[cut])
         description = attack_words(attack, state, edge, is_above, words)
         scores = in_words(attack.gives, edge, is_above=is_above)
-        among = among_others([words.get(int(code), "of another kind") for code in self.leaked])
+        kinds = [words.get(code, "of another kind") for code in self.leaked.tolist()]
+        among = AMONG + " or ".join(_BEFORE_KIND.sub("", kind) for kind in kinds) if kinds else ""
         return place, description and description + among, scores + among
 
     def scores_of(self, number: int, rows: HostArray) -> HostArray:

@@ -76,10 +76,7 @@ class Arm(ABC):
         return None
 
     def leaked_kinds(self) -> tuple[HostArray, tuple[int, int]] | None:
-        """Return the kinds of answers by which the pair leaks, by codes; None if it does not.
-
-        With them come their counts on D and on D′, among the draws of `seen`.
-        """
+        """Return the codes of kinds of answers that leak, and their hits in `seen`, if any leak."""
         return None
 
     @property

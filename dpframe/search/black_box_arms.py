@@ -1,7 +1,5 @@
 """An arm of a search of a black box."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Mapping
@@ -189,7 +187,7 @@ class BlackBoxArm(arms.Arm):
         x, y = (np.isin(rows[-self.seen.trials :, 0], leaked).sum() for rows in self._kept)
         return leaked, (int(x), int(y))
 
-    def behind(self) -> BlackBoxArm | None:
+    def behind(self) -> "BlackBoxArm | None":
         """Return an arm for the answers that are not of the kinds by which this pair leaks.
 
         It continues the draws of this arm, which draws no more. None if no kind leaks, or if the
@@ -200,10 +198,9 @@ class BlackBoxArm(arms.Arm):
         events, trials = self._events.behind(leaked[0]), len(self._kept[0])
         left = np.array([len(events.inside(rows)) for rows in self._kept])
         most = farthest(Seen(left[:, None] * [[0], [1]], trials, (), trials - left), self.points)
-        needed, could_refute = 2 * self._kept[0].nbytes, most is not None and most.z > 0
-        if min(left) < WARM_UP or not could_refute or not self._room.takes(needed):
+        other, needed = copy.copy(self), 2 * self._kept[0].nbytes
+        if most is None or most.z <= 0 or min(left) < WARM_UP or not self._room.takes(needed):
             return None
-        other = copy.copy(self)
         other._events, other._taken, other._raised = events, needed, self._raised.copy()
         other.known, other.earned, other.rounds, other.answers = "", 0.0, [], {*self.answers}
         other._learn(self._kept)

@@ -15,6 +15,7 @@ from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 
+VARIANT = 1.5  # factor by which a variant of a leak may have a larger loss
 SIMILAR_SHARE = 0.9  # share of the largest distance from a claim that counts as equally far
 
 
@@ -26,6 +27,7 @@ class Leak(NamedTuple):
     more_likely: int  # dataset under which the event is more likely
     hits: tuple[int, int]  # on D, on D′
     loss: float  # loss that the counts show
+    most: float  # the same, two standard errors larger
     number: int  # of the event, among those of the pair
     has_words: bool  # True if the attack has words for the event
 
@@ -44,7 +46,7 @@ def leak_of(
 
     `about` has δ of the loss and the resolution of the sampler.
     """
-    number, loss = most_telling(arm.seen, *about)
+    number, loss, most = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
     place, description, scores, side = arm.event(number, words)
@@ -57,7 +59,7 @@ def leak_of(
         texts = [text if text.startswith(RAISES) else f"gives {text}" for text in texts]
         description = event = " or ".join(texts) + "".join(event.partition(AMONG)[1:])
         hits, side = leaked[1], int(leaked[1][1] > leaked[1][0])
-    return Leak(place, event, side, hits, loss, number, description is not None)
+    return Leak(place, event, side, hits, loss, most, number, description is not None)
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
@@ -82,7 +84,7 @@ FEATURES = " · "  # in a leak's name, before each optional feature of its pair
 _RAISED = re.compile(r"raises? (\S+) at (\S+:\d+)(?: in (\S+))?")
 _STEP = re.compile(r"(\S+):\d+ in (\w*(?:valid|check|verif|ensure|assert|sanit)\w*)")
 _NOT_FINITE = re.compile(r"\b(?:nan|inf|not a (?:finite )?number)\b", re.IGNORECASE)
-_OF_OUTPUTS = re.compile(r"^is |\b(?:outputs?|spreads)(?: #)? is (?:not )?#")
+_OF_OUTPUTS = re.compile(r"^is |\b(?:outputs?|spreads)(?: #)?(?: modulo #)? is (?:not )?#")
 
 
 def name_of(
@@ -105,8 +107,8 @@ def roots_of(name: str) -> frozenset[str]:
     """Return the roots of a leak, given its name: leaks with a common root count as one.
 
     Exceptions of one line, or of one function that checks the data, have one root. So have all
-    answers that are not finite, all sizes of answers, and all values of outputs; leaks of data
-    beyond the schema have other roots than those of data inside.
+    answers that are not finite, all sizes of answers, and all values of outputs; leaks of pairs
+    with optional features have other roots than those of pairs without.
     """
     event, *features = name.split(FEATURES)
     beyond = FEATURES if features else ""
@@ -125,18 +127,26 @@ class KnownLeaks:
     def __init__(self, ignored: Sequence[str]) -> None:
         self._ignored = ignored
         whole = [part for part in ignored if FEATURES in part or _RAISED.search(part)]
-        self._roots = {root for name in whole for root in roots_of(without_values(name))}
+        # With the largest losses that listed ones may have.
+        self._roots = {root: 0.0 for name in whole for root in roots_of(without_values(name))}
 
     def __bool__(self) -> bool:
         return bool(self._ignored or self._roots)
 
-    def add(self, name: str) -> None:
-        """Set a leak aside from now on."""
-        self._roots |= roots_of(name)
+    def add(self, name: str, most: float) -> None:
+        """Set a leak aside from now on; `most` is the largest loss that it may have."""
+        self._roots |= dict.fromkeys(roots_of(name), most)
 
-    def has(self, name: str) -> bool:
-        """True if a leak is known, or has a root in common with one."""
-        return bool(self._roots & roots_of(name)) or any(is_of(p, name) for p in self._ignored)
+    def has(self, name: str, most: float) -> bool:
+        """True if a leak is known, or has a root in common with one.
+
+        A leak that needs optional features of its pair is also a variant of one without, if its
+        loss is no larger.
+        """
+        roots = roots_of(name)
+        plain = (self._roots.get(root.removesuffix(FEATURES), 0.0) for root in roots)
+        known = not self._roots.keys().isdisjoint(roots) or most < VARIANT * max(plain)
+        return known or any(is_of(part, name) for part in self._ignored)
 
 
 def is_of(part: str, name: str) -> bool:
@@ -165,14 +175,15 @@ def clearest(seen: Seen, points: Sequence[wealth.Point]) -> int | None:
     return int(min(near, key=lambda number: (number % cuts, number)))
 
 
-def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
+def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float, float]:
     """Return the event with the largest loss minus two standard errors of its logarithm.
 
     Without the standard errors, events with a few draws on one side only would win by chance.
 
     Returns:
-        Its number, and the loss that its counts show.
+        Its number, the loss that its counts show, and that plus two standard errors.
     """
     loss, least = wealth.least_losses(seen, delta, resolution)
     number = int(np.argmax(least))
-    return number, float(max(0.0, loss[number]))
+    most = 2 * loss[number] - least[number] if loss[number] > 0 else 0.0
+    return number, float(max(0.0, loss[number])), float(most)

@@ -88,9 +88,8 @@ class SearchRun:
     """The run of one search.
 
     All draws are bet on under one wealth. A pair that shows a known leak is set aside, and gives
-    its gains back; another arm goes on with its answers that are not of the leaked kinds. If a
-    known leak refutes the claim, a new wealth starts. None of this makes it more probable that a
-    true claim is refuted.
+    its gains back; another arm goes on with its other answers. If a known leak refutes the claim,
+    a new wealth starts. None of this makes it more probable that a true claim is refuted.
     """
 
     def __init__(self, cell: Cell, settings: Settings) -> None:
@@ -103,9 +102,7 @@ class SearchRun:
         self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
-        self.first_best = math.inf
-        """Largest logarithm of the first one's wealth. The record may list another one first, which
-        answers chose, so its p-value is at least that of the first."""
+        self.first_best = math.inf  # largest logarithm of the first one's wealth
         self._early_refutation: SearchOutcome | None = None
         """A refutation by few draws of an unseeded black box, which a second batch confirms."""
         self._early_draws = 0
@@ -167,8 +164,9 @@ class SearchRun:
         outcomes = [one._replace(refuted=one.wealth.best >= needed) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in outcomes if one.refuted] or outcomes[:1]
+        # Leaks that need data beyond the schema are listed last. Answers decide this order, so the
+        # first of them all limits the cell's p-value.
         self.first_best = min((one.wealth.best for one in self.outcomes[:1]), default=math.inf)
-        # Leaks that need data beyond the schema come last.
         self.outcomes.sort(key=lambda one: leaks.FEATURES in one.name)
 
     @property
@@ -191,7 +189,7 @@ class SearchRun:
             and not self._has_second_batch(CONFIRMED[0])
         ):
             return self._early_refutation
-        return SearchOutcome(arm, self.wealth, refuted, self._name(arm))
+        return SearchOutcome(arm, self.wealth, refuted, self._name(arm)[0])
 
     def witness(self) -> Arm:
         """Return the pair with the largest bound, if the search draws for a bound and has one.
@@ -238,9 +236,10 @@ class SearchRun:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""
         return {} if leak.has_words else arm.examples(leak.number, self.settings.source.words)
 
-    def _name(self, arm: Arm) -> str:
+    def _name(self, arm: Arm) -> tuple[str, float]:
+        """Return the name of a pair's leak, and the largest loss that it may have."""
         leak, words = self.leak(arm, refuted=True), self.settings.source.words
-        return leaks.name_of(leak, arm, self.search.neighbourhood.value, words)
+        return leaks.name_of(leak, arm, self.search.neighbourhood.value, words), leak.most
 
     @property
     def pairs(self) -> list[Arm]:
@@ -270,7 +269,8 @@ class SearchRun:
         if seeded or not (early and self.is_refuted()):
             return
         arm = self.witness()
-        if self.known.has(name := self._name(arm)):  # it is set aside, and decides nothing
+        name, most = self._name(arm)
+        if self.known.has(name, most):  # it is set aside, and decides nothing
             return
         self._early_refutation = SearchOutcome(arm, self.wealth, True, name)
         self._early_draws = self.drawn
@@ -308,15 +308,15 @@ class SearchRun:
         if wanted == 1 and not self.known:
             return self._ends_when_decided
         arm = self.witness()
-        name = self._name(arm)
-        if not self.known.has(name):
+        name, most = self._name(arm)
+        if not self.known.has(name, most):
             if wanted == 1:
                 self._draws_for_bound = (
                     not self._ends_when_decided
                 )  # further draws are for the bound
                 return self._ends_when_decided
             self.outcomes.append(SearchOutcome(arm, self.wealth, True, name))
-            self.known.add(name)
+            self.known.add(name, most)
             if len(self.outcomes) == wanted:
                 return True
         self._begin_wealth(self.wealth.without(self.arms.index(arm)))
@@ -324,10 +324,7 @@ class SearchRun:
         return False
 
     def _look_behind(self, arm: Arm, name: str) -> None:
-        """Set aside a pair with a known leak, and bet on its answers of other kinds instead.
-
-        Only draws from now on are bet on, because earlier ones have chosen the kinds.
-        """
+        """Set aside a pair with a known leak; bet on its later answers of other kinds instead."""
         arm.known = name
         if isinstance(arm, BlackBoxArm) and (behind := arm.behind()) is not None:
             self.arms.append(behind)
@@ -339,10 +336,10 @@ class SearchRun:
 
     def _set_aside(self, arm: Arm) -> bool:
         """Set a pair aside if it shows a known leak; True if so."""
-        if self.known and self._z(arm) > PROMISING and self.known.has(name := self._name(arm)):
+        if self.known and self._z(arm) > PROMISING and self.known.has(*(leak := self._name(arm))):
             arm.earned = 0.0
             self.wealth.give_back(self.arms.index(arm))
-            self._look_behind(arm, name)
+            self._look_behind(arm, leak[0])
         return bool(arm.known)
 
     def _is_promising(self) -> bool:

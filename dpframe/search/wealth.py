@@ -58,8 +58,8 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
         points: of the claim.
     """
     usable = [p for p in points if p.epsilon <= LOSS_LIMIT and p.delta < 1]
-    counts = seen.above, seen.trials
-    bets = [(p, choose(*counts, np.exp([p.epsilon]), p.delta, seen.outside)) for p in usable]
+    own = seen.outside
+    bets = [(p, choose(*seen[:2], np.exp([p.epsilon]), p.delta, own)) for p in usable]
     guesses = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
     return max(guesses, key=lambda guess: guess.z, default=None)
 
@@ -423,7 +423,7 @@ class Wealth:
         coarse, of = np.unique(at // FINE, return_inverse=True)
         first, slope = np.exp(losses[coarse * FINE]), np.exp(losses[at])
         deltas = [self.delta + self.resolution * (1 + each) for each in (first, slope)]
-        chosen = choose(before.above, before.trials, first, deltas[0], before.outside)
+        chosen = choose(*before[:2], first, deltas[0], before.outside)
         bet = Bet(chosen.event[of], chosen.q[of], chosen.p[of], chosen.z[of])
         usable = deltas[1] < 1
         hits, delta = fresh.hits[bet.event], np.where(usable, deltas[1], 0.0)

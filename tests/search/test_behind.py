@@ -267,13 +267,13 @@ ROOTS: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("one", "other"), ROOTS)
 def test_variants_of_one_root_are_one_leak(one: str, other: str) -> None:
     known = KnownLeaks([])
-    known.add(one)
-    assert known.has(other)
+    known.add(one, 1.0)
+    assert known.has(other, math.inf)
     for name, _ in ROOTS:
-        assert known.has(name) == (name == one), name
+        assert known.has(name, math.inf) == (name == one), name
 
 
 def test_ignored_names_ignore_their_roots_and_ignored_parts_nothing_else() -> None:
-    assert KnownLeaks(["raises E at a.py:3"]).has("raises F at a.py:3 · NaN")
-    assert not KnownLeaks(["the output is"]).has("the largest output is #")
-    assert not KnownLeaks(["raises"]).has("does not give float")
+    assert KnownLeaks(["raises E at a.py:3"]).has("raises F at a.py:3 · NaN", math.inf)
+    assert not KnownLeaks(["the output is"]).has("the largest output is #", math.inf)
+    assert not KnownLeaks(["raises"]).has("does not give float", math.inf)

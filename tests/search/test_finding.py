@@ -26,7 +26,8 @@ from dpframe.stats.betting import events
 
 def test_few_lucky_draws_are_not_the_most_telling() -> None:
     seen = Seen(np.array([[40_000, 0], [16_000, 3]]), 100_000)
-    number, loss = most_telling(seen, 0.0)
+    number, loss, most = most_telling(seen, 0.0)
+    assert loss < most < 1.1 * loss
     q, p = events(*seen[:2])[number]
     assert (int(q), int(p)) == (16_000, 40_000)
     assert loss == pytest.approx(math.log(2.5), abs=1e-3)
