@@ -84,7 +84,9 @@ FEATURES = " · "  # in a leak's name, before each optional feature of its pair
 _RAISED = re.compile(r"raises? (\S+) at (\S+:\d+)(?: in (\S+))?")
 _STEP = re.compile(r"(\S+):\d+ in (\w*(?:valid|check|verif|ensure|assert|sanit)\w*)")
 _NOT_FINITE = re.compile(r"\b(?:nan|inf|not a (?:finite )?number)\b", re.IGNORECASE)
-_OF_OUTPUTS = re.compile(r"^is |\b(?:outputs?|spreads)(?: #)?(?: modulo #)? is (?:not )?#")
+_OF_OUTPUTS = re.compile(
+    r"^is (?!-?(?:nan|inf)\b)|\b(?:outputs?|spreads)(?: #)?(?: modulo #)? is (?:not )?#"
+)
 
 
 def name_of(
@@ -114,11 +116,13 @@ def roots_of(name: str) -> frozenset[str]:
     beyond = FEATURES if features else ""
     if raised := _RAISED.findall(event):
         return frozenset(function or line for _, line, function in raised)
-    if _NOT_FINITE.search(event):
-        return frozenset([f"not finite{beyond}"])
-    if event.startswith(("gives ", "does not give ")) and "#" in event:
+    if _OF_OUTPUTS.search(event):
+        event = "outputs"
+    elif _NOT_FINITE.search(event):
+        event = "not finite"
+    elif event.startswith(("gives ", "does not give ")) and "#" in event:
         return frozenset(["size"])
-    return frozenset([f"{'outputs' if _OF_OUTPUTS.search(event) else event}{beyond}"])
+    return frozenset([event + beyond])
 
 
 class KnownLeaks:

@@ -17,26 +17,27 @@ def found_by(
     neighbourhood: Any,
     seed: int = 0,
     trials: int = 8_000,
-    params: Any = None,
+    given: Any = None,
     **search: Any,
 ) -> CellRecord:
     """Search a mechanism until it is decided.
 
     Args:
         mechanism: class of the black box.
-        neighbourhood: class of the neighbourhood.
+        neighbourhood: its class, or the name of a built-in one.
         seed: of the audit.
         trials: draws of each dataset.
-        params: of the mechanism.
+        given: parameters of the mechanism.
         search: keys of [search].
     """
     spec = {
         "schema": 1,
         "audit": {"name": "found", "trials": trials, "confidence": 0.999, "seed": seed},
-        "search": {"use": neighbourhood.name, **search},
-        "mechanism": [{"use": mechanism.name, "params": params or {}}],
+        "search": {"use": getattr(neighbourhood, "name", neighbourhood), **search},
+        "mechanism": [{"use": mechanism.name, "params": given or {}}],
         "run": {"stop": "decided"},
     }
-    loaded = load(spec, plugins=[mechanism, neighbourhood])
+    own = [] if isinstance(neighbourhood, str) else [neighbourhood]
+    loaded = load(spec, plugins=[mechanism, *own])
     (cell,) = engine.run(make_plan(loaded), source=InProcessWorkers(), threads=1)
     return cell
