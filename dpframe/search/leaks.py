@@ -108,9 +108,8 @@ def name_of(
 def roots_of(name: str) -> frozenset[str]:
     """Return the roots of a leak, given its name: leaks with a common root count as one.
 
-    Exceptions of one line, or of one function that checks the data, have one root. So have all
-    answers that are not finite, all sizes of answers, and all values of outputs; leaks of pairs
-    with optional features have other roots than those of pairs without.
+    A root is a line that raises or a function that checks the data, answers that are not finite,
+    sizes of answers, or values of outputs. With optional features of the pair it is another one.
     """
     event, *features = name.split(FEATURES)
     beyond = FEATURES if features else ""
@@ -142,11 +141,8 @@ class KnownLeaks:
         self._roots |= dict.fromkeys(roots_of(name), most)
 
     def has(self, name: str, most: float) -> bool:
-        """True if a leak is known, or has a root in common with one.
-
-        A leak that needs optional features of its pair is also a variant of one without, if its
-        loss is no larger.
-        """
+        """True if a leak is known, or a variant of one, of the same root."""
+        # With optional features of its pair it is one if the loss is hardly larger than without.
         roots = roots_of(name)
         plain = (self._roots.get(root.removesuffix(FEATURES), 0.0) for root in roots)
         known = not self._roots.keys().isdisjoint(roots) or most < VARIANT * max(plain)

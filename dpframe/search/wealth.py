@@ -17,8 +17,7 @@ import numpy as np
 
 from dpframe.common.types import Floats, Ints
 from dpframe.count.events import Seen
-from dpframe.stats import betting
-from dpframe.stats.betting import Bet, choose
+from dpframe.stats.betting import Bet, choose, pay
 from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
 from dpframe.stats.output_bounds import bound, history, profile_below
 from dpframe.stats.shares import learned
@@ -95,8 +94,7 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
     if guess is None or guess.z <= least:
         return None
     slope, delta = np.exp([guess.point.epsilon]), guess.point.delta
-    hits = fresh.hits[guess.bet.event]
-    by_event = betting.earned(hits, fresh.trials, guess.bet, slope, delta)[:, 0]
+    by_event = pay(*fresh[:2], guess.bet, slope, delta, fresh.outside)[:, 0]
     supposed, counts = on_output(before, fresh, int(guess.bet.event[0]))
     log_weights = bets(supposed, _claim(tuple(points)))
     by_output = np.sum(log_weights * counts, axis=(1, 2))
@@ -426,8 +424,8 @@ class Wealth:
         chosen = choose(*before[:2], first, deltas[0], before.outside)
         bet = Bet(chosen.event[of], chosen.q[of], chosen.p[of], chosen.z[of])
         usable = deltas[1] < 1
-        hits, delta = fresh.hits[bet.event], np.where(usable, deltas[1], 0.0)
-        earned = betting.earned(hits, fresh.trials, bet, slope, delta)
+        delta = np.where(usable, deltas[1], 0.0)
+        earned = pay(*fresh[:2], bet, slope, delta, fresh.outside)
         own.pay(at, np.where(usable, earned, 0.0))
 
 

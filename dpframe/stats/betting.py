@@ -96,7 +96,7 @@ class Bet(NamedTuple):
     root of the number of draws that it was guessed from."""
 
 
-def events(above: Ints, trials: Ints | int, outside: Ints | None = None) -> Ints:
+def events(above: Ints, trials: Ints | int, outside: Any = None) -> Ints:
     """Count every event, shape [..., 4 cuts, 2]: on the multiplied side and on the other side.
 
     An event is the scores above or below a cut, taken as evidence for D′ (D is multiplied) or for
@@ -114,7 +114,7 @@ def events(above: Ints, trials: Ints | int, outside: Ints | None = None) -> Ints
 
 
 def choose(
-    above: Ints, trials: int, slope: Floats, delta: Floats | float, outside: Ints | None = None
+    above: Ints, trials: int, slope: Floats, delta: Floats | float, outside: Any = None
 ) -> Bet:
     """Choose, against each slope e^ε, shape [ε], the event farthest outside in standard errors.
 
@@ -128,9 +128,11 @@ def choose(
     return Bet(event, guess[event, 0], guess[event, 1], np.max(z, axis=0))
 
 
-def pay(above: Ints, trials: int, bet: Bet, slope: Floats, delta: Floats | float) -> Floats:
+def pay(
+    above: Ints, trials: int, bet: Bet, slope: Floats, delta: Floats | float, outside: Any = None
+) -> Floats:
     """Return `earned` for a round given as draws at or above each cut, shape [2, cuts]."""
-    return earned(events(above, trials)[bet.event], trials, bet, slope, delta)
+    return earned(events(above, trials, outside)[bet.event], trials, bet, slope, delta)
 
 
 def earned(

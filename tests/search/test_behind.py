@@ -289,7 +289,7 @@ IN_SHORT = [*FUNCTIONS][:1]  # NaN for NaN, with half of the noise
 
 def roots_in(name: str, seed: int, flawed: bool) -> set[str]:
     """Search a function of the small library; return the roots of the leaks that are listed."""
-    trials = 8_000 if name in IN_SHORT and not seed else 20_000
+    trials = 4_000 if name in IN_SHORT and not seed else 20_000
     params = {"function": name, "flawed": flawed}
     cell = found_by(Library, "records", seed, trials, params, **SEARCH)
     assert cell.search is not None, cell.reason
