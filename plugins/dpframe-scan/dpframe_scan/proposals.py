@@ -192,13 +192,18 @@ def _array(expression: str = "data", kind: str = "float") -> str:
     return f"np.array({expression}, dtype={kind})"
 
 
-CLASSES = {"name": "y", "categories": [0, 1, 2]}
+# Neither a missing class nor one between two others: the conversion to whole numbers would raise.
+CLASSES = {"name": "y", "categories": [0, 1, 2], "nan": False, "unknown_categories": False}
 UNBOUNDED = f"it promises to take numbers from {LOW:g} to {HIGH:g}, without being told these bounds"
 BOUNDED = f"Numbers in the data lie between {LOW:g} and {HIGH:g}, as is passed to the callable."
 
 
-def _vector(name: str, expression: str = _array()) -> DataPlan:
-    return DataPlan("records", {name: expression}, NUMBERS, (_column("x"),))
+def _vector(name: str, expression: str = _array(), *, whole: bool = False) -> DataPlan:
+    column = _column("x")
+    if whole:  # the conversion of NaN and of infinities would raise
+        column |= {"integer": True, "nan": False, "out_of_bounds": False}
+    numbers = tuple(map(int, NUMBERS)) if whole else NUMBERS
+    return DataPlan("records", {name: expression}, numbers, (column,))
 
 
 def _matrix(name: str) -> DataPlan:
@@ -246,16 +251,20 @@ def _noised(name: str, kind: str, length: int = 1, adjacency: Relation = "sensit
 
 LOCAL = "It randomises the value of one user: any two values of the domain are neighbours."
 
+VALUES = range(1, DOMAIN)
+"""Values that belong to a domain of this size, whether it starts at 0 or at 1. A value outside is
+treated in another way, so a right callable would be accused."""
+
 
 def _local(name: str, values: Sequence[Any]) -> DataPlan:
     schema = ({"name": name, "categories": list(values)},)
     return DataPlan("record", {name: "data"}, (values[0],), schema, "any", 1, (LOCAL,))
 
 
-def _local_tuple(name: str, number: int, size: int) -> DataPlan:
-    schema = tuple({"name": f"a{at}", "categories": list(range(size))} for at in range(number))
+def _local_tuple(name: str, number: int) -> DataPlan:
+    schema = tuple({"name": f"a{at}", "categories": list(VALUES)} for at in range(number))
     inputs = {name: "list(data)"}
-    return DataPlan("record", inputs, ([0] * number,), schema, "any", 1, (LOCAL,))
+    return DataPlan("record", inputs, ([VALUES[0]] * number,), schema, "any", 1, (LOCAL,))
 
 
 def _local_number(name: str, low: float, high: float) -> DataPlan:
@@ -294,6 +303,10 @@ DOMAIN_NAMES = {
 TUPLE_NAMES = {"input_tuple", "input_values", "record", "user_tuple", "tuple_of_values"}
 
 
+NOISE_SETTING = re.compile(r"((l[12]|global|query|data|function|sum)_)?sensitivity|delta_f|l[12]")
+"""Parameters for the sensitivity of a number. Others limit the contributions of a user."""
+
+
 class Context(NamedTuple):
     """Facts on a target that decide which data it takes."""
 
@@ -310,7 +323,7 @@ class Context(NamedTuple):
     @property
     def noisy(self) -> bool:
         """True if it is told a sensitivity."""
-        return any("sensitivity" in name or name in ("delta_f", "l1", "l2") for name in self.names)
+        return any(NOISE_SETTING.fullmatch(name) for name in self.names)
 
     @property
     def domain(self) -> bool:
@@ -368,7 +381,7 @@ def _plans_for(one: Parameter, context: Context) -> Iterator[DataPlan]:
                 yield _noised(name, kind)
         yield _noised(name, "float", 3, "one-by-one")
     elif context.domain and not (arrays or frames or name in MATRIX_NAMES):
-        yield _local(name, range(DOMAIN))
+        yield _local(name, VALUES)
     else:
         if frames:
             yield _frame(name)
@@ -382,7 +395,7 @@ def _plans_for(one: Parameter, context: Context) -> Iterator[DataPlan]:
 def _by_setting(name: str, settings: frozenset[str]) -> DataPlan | None:
     """Return the plan that another parameter decides; None if there is no such parameter."""
     if name in TUPLE_NAMES or "lst_k" in settings:
-        return _local_tuple(name, 2, DOMAIN)
+        return _local_tuple(name, 2)
     domains = {"value0": ("0", "1"), "utility_list": ("a", "b", "c"), "hierarchy": tuple("abcd")}
     chosen = next((domains[one] for one in domains if one in settings), None)
     return None if chosen is None else _local(name, chosen)
@@ -396,15 +409,16 @@ def _tables(one: Parameter, context: Context, *, whole: bool, arrays: bool) -> I
         yield _matrix(name)
         yield _vector(name)
     elif name in VECTOR_NAMES | MATRIX_NAMES or arrays:
-        yield _vector(name, _array(kind="int" if whole else "float"))
+        yield _vector(name, _array(kind="int" if whole else "float"), whole=whole)
         yield _vector(name, "list(data)")
+        yield _vector(name, "[int(x) for x in data]", whole=True)
         yield _matrix(name)
 
 
 def _guessed_values(name: str, *, boolean: bool) -> Iterator[DataPlan]:
     guesses = (
         *((_local(name, (False, True)),) if boolean else ()),
-        _local(name, range(DOMAIN)),
+        _local(name, VALUES),
         _local(name, ("a", "b", "c")),
         _local_number(name, 0.0, 1.0),
     )

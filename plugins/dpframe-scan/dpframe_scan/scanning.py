@@ -136,7 +136,9 @@ def called(target: Target, package: Package, given: Mapping[str, Any], until: fl
     if "raised" in outcome:
         told = f"{outcome['raised']}: {outcome['message']}"
         return Called(target, None, "not called", f"as the file of assumptions says: {told}")
-    return Called(target, changed, "release", "", (), outcome["kind"], outcome["cost"])
+    return Called(
+        target, changed, "release", "", (), outcome["kind"], outcome["cost"], outcome["first cost"]
+    )
 
 
 class Scan:

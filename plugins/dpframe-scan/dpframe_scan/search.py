@@ -244,7 +244,7 @@ class Searcher:
         draws = int(seconds / (2 * (cost + PER_ANSWER)))
         program = Path(self._folder.name) / "scanned.py"
         homes = sorted({cell.proposal.target.rpartition(".")[0] for cell in cells})
-        program.write_text(program_of([self._package, *homes]), encoding="utf-8")
+        program.write_text(program_of([self._package, *homes], cells), encoding="utf-8")
         body = {"module": str(program), "__doc__": Scanned.__doc__, "__module__": __name__}
         scanned = types.new_class(
             "ScannedHere", (Scanned,), {"name": "scanned"}, lambda ns: ns.update(body)
@@ -276,15 +276,29 @@ def _entry(cell: Cell) -> dict[str, Any]:
     return entry | ({"outputs": {"bits": True}} if cell.stage == "bits" else {})
 
 
-def program_of(modules: Sequence[str]) -> str:
-    """Return the program with imports before it, which so cost no time of a search."""
+SLOW_START = 0.1
+"""Processor seconds of a first call, beyond those of others, that workers spend beforehand."""
+
+
+def program_of(modules: Sequence[str], cells: Sequence[Cell] = ()) -> str:
+    """Return the program with imports before it, and first calls of those that start slowly.
+
+    A worker makes them while it loads the program, so they cost no time of a search.
+    """
     imports = "".join(
         f"try:\n    import {name}\nexcept Exception:\n    pass\n" for name in modules if name
     )
+    slow = [one for one in cells if one.called.first_cost > one.called.cost + SLOW_START]
+    calls = "".join(
+        f"try:\n    _compiled({source_of(one.proposal)!r})({one.proposal.data.cases()[0]!r})\n"
+        "except Exception:\n    pass\n"
+        for one in slow
+    )
     text = PROGRAM.read_text(encoding="utf-8")
-    first = "from __future__ import annotations\n"
+    first, last = "from __future__ import annotations\n", '\nif __name__ == "__main__":\n'
     head, _, rest = text.partition(first)
-    return f"{head}{first}\n{imports}{rest}"
+    body, _, _ = rest.rpartition(last)
+    return f"{head}{first}\n{imports}{body}\n{calls}"
 
 
 def processor_seconds() -> float:

@@ -183,6 +183,8 @@ class Called(NamedTuple):
     """Type of an answer."""
     cost: float = 0.0
     """Processor seconds of a call."""
+    first_cost: float = 0.0
+    """The same of the first call, in which some libraries compile."""
 
 
 def call(target: Target, interpreter: Interpreter, until: float) -> Called:
@@ -230,6 +232,8 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
         if not others:
             return Called(target, None, "not a mechanism", "it takes no data")
         problem = f"none of its methods has a known name: {', '.join(others)}"
+    if problem.startswith("NotImplementedError"):
+        return Called(target, None, "not a mechanism", f"it is abstract: {problem}")
     return Called(target, None, "not called", problem or "no time was left")
 
 
@@ -289,6 +293,10 @@ def _no_mechanism(target: Target) -> str:
     return ""
 
 
+def _costs(outcome: Mapping[str, Any]) -> tuple[float, float]:
+    return outcome["cost"], outcome["first cost"]
+
+
 def _judged(
     target: Target, proposal: Proposal, outcome: Mapping[str, Any], interpreter: Interpreter
 ) -> Called:
@@ -308,7 +316,7 @@ def _judged(
     if not outcome["random"]:
         what = "depends on the data only" if outcome["varies"] else "is always the same"
         return Called(target, proposal, "not a mechanism", f"it is not random: its answer {what}")
-    return Called(target, proposal, "release", "", (), outcome["kind"], outcome["cost"])
+    return Called(target, proposal, "release", "", (), outcome["kind"], *_costs(outcome))
 
 
 OF_TRAINING = {"labels_", "inertia_", "n_iter_", "n_features_in_", "n_samples_seen_", "n_samples_"}

@@ -64,6 +64,20 @@ def test_a_violation_names_the_conditions_it_depends_on(
     assert found.pair[0] == [3.0, 5.0]
 
 
+@pytest.mark.parametrize(("first_cost", "called"), [(0.001, []), (3.0, [[3.0, 5.0]])])
+def test_a_worker_makes_slow_first_calls_while_it_loads_its_program(
+    first_cost: float, called: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    source = "import builtins\n\n\ndef release(data):\n    return builtins.noted(data)\n"
+    monkeypatch.setattr("builtins.noted", calls.append, raising=False)
+    monkeypatch.setattr(search, "source_of", lambda _: source)
+    one = cell()
+    slow = one._replace(called=one.called._replace(cost=0.001, first_cost=first_cost))
+    exec(compile(search.program_of(["json"], [slow]), "box.py", "exec"), {"__name__": "box"})
+    assert calls == called
+
+
 def test_a_guess_about_the_kind_of_data_is_a_condition() -> None:
     guessed = dataclasses.replace(PLAN, conditions=("it is a local randomiser",))
     found = search.found_in(cell(data=guessed), result("the output is 3", 10.0))

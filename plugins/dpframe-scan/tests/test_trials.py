@@ -104,13 +104,13 @@ def test_a_message_about_integers_changes_the_sensitivity(
     assert (proposal.arguments["sensitivity"], proposal.data.adjacency) == ("1", "sensitivity")
 
 
-def test_a_local_report_has_any_two_values_as_neighbours(
+def test_a_local_report_has_neighbours_that_are_in_its_domain_from_0_or_from_1(
     targets: dict[str, Target], interpreter: Interpreter
 ) -> None:
     proposal = call(targets["Report"], interpreter).proposal
     assert proposal is not None
     assert (proposal.data.form, proposal.data.adjacency) == ("record", "any")
-    assert proposal.data.schema[0]["categories"] == [0, 1, 2, 3]
+    assert proposal.data.schema[0]["categories"] == [1, 2, 3]
 
 
 def test_a_model_releases_what_its_documentation_calls_an_attribute_but_no_training_labels(
@@ -119,6 +119,18 @@ def test_a_model_releases_what_its_documentation_calls_an_attribute_but_no_train
     proposal = call(targets["Means"], interpreter).proposal
     assert proposal is not None
     assert proposal.answer == ("theta_",)
+
+
+def test_no_conversion_of_the_scan_itself_can_raise(targets: dict[str, Target]) -> None:
+    plans = [one.data for one in proposals.proposals(targets["Means"])]
+    (labelled,) = [one for one in plans if "dtype=int" in one.inputs["y"]]
+    assert labelled.schema[-1] == proposals.CLASSES
+    whole = proposals.Parameter("values", "", True, None, "list[int]", "")
+    context = proposals.Context(targets["dp_sum"], "", frozenset())
+    for plan in proposals.data_plans([whole], context):
+        if any("int" in text for text in plan.inputs.values()):
+            (column,) = plan.schema
+            assert (column["nan"], column["out_of_bounds"]) == (False, False)
 
 
 def test_an_interpreter_that_hangs_is_started_again(
@@ -141,3 +153,11 @@ def test_a_callable_that_rarely_changes_its_answer_is_random() -> None:
     )
     assert adapter.tried(source, [0, 1])["random"]
     assert not adapter.tried("def release(data):\n    return data\n", [0, 1])["random"]
+
+
+@pytest.mark.parametrize(
+    "made", ["[(1, 2)]", "((1, 2),)", "zip([1], [2])", "(one for one in [[1, 2]])"]
+)
+def test_the_type_of_a_sequence_is_no_part_of_an_answer(made: str) -> None:
+    source = f"def release(data):\n    return {made}\n"
+    assert adapter.prepare({"source": source}, [0])() == [[1, 2]]
