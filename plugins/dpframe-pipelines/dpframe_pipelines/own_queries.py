@@ -56,12 +56,12 @@ def own_queries(given: Any, epsilon: float | None, delta: float) -> list[OwnQuer
         own = {"sql": one} if isinstance(one, str) else dict(one)
         if unknown := {*own} - {*OwnQuery._fields}:
             raise DpframeError(f"queries: {min(unknown)!r} is none of {OwnQuery._fields}")
-        sql = " ".join(str(own.get("sql", "")).split()).rstrip("; ")
+        sql = str(own.get("sql", "")).strip().rstrip("; \n")  # its lines may end with comments
         claimed = own.get("epsilon", epsilon)
         if not sql or claimed is None:
             lacks = "a text, sql" if not sql else "a claim: pass epsilon"
             raise DpframeError(f"queries: {own!r} lacks {lacks}")
-        called = name or own.get("name") or sql
+        called = name or own.get("name") or " ".join(sql.split())
         found.append(OwnQuery(str(called), sql, float(claimed), float(own.get("delta", delta))))
     if not found:
         raise DpframeError("queries is empty")

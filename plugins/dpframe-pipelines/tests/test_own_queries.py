@@ -12,7 +12,7 @@ import polars
 import pytest
 from dpframe_pipelines import DuckDB, Polars, PostgreSQL, SQLite, audit_sql, describe_tables
 from dpframe_pipelines.own_neighbours import Maker
-from dpframe_pipelines.own_queries import OwnQueries
+from dpframe_pipelines.own_queries import OwnQueries, own_queries
 from dpframe_pipelines.own_tables import OwnTables, plain_table
 from dpframe_pipelines.programs import queries
 from dpframe_pipelines.sql_text import parse
@@ -20,6 +20,7 @@ from pipelines_support import postgresql, shop
 
 import dpframe
 from dpframe.errors import SpecError
+from dpframe.testing import check_neighbourhood
 
 COUNT = "SELECT COUNT(*) FROM users"
 
@@ -52,6 +53,11 @@ def test_comparisons_with_literals_are_read():
     text = "SELECT 1 FROM t WHERE a >= 3 AND b IN ('x', 'y''s') AND c BETWEEN 1 AND 2.5 -- d = 4"
     found = [(one.column, one.operator, one.literals) for one in parse(text).compared]
     assert found == [("a", ">=", (3,)), ("b", "IN", ("x", "y's")), ("c", "BETWEEN", (1, 2.5))]
+
+
+def test_a_text_keeps_its_lines_and_its_label_is_one_line():
+    (query,) = own_queries(["SELECT 1 -- one\nFROM t;\n"], 1.0, 0.0)
+    assert (query.sql, query.name) == ("SELECT 1 -- one\nFROM t", "SELECT 1 -- one FROM t")
 
 
 FORMS = {
@@ -122,7 +128,7 @@ def test_columns_are_read_from_the_rows_unless_they_are_given():
 
 
 @pytest.mark.parametrize("change", ["add-remove", "replace"])
-@pytest.mark.parametrize("sql", [*shop.QUERIES.values(), "SELECT SUM(price) FROM items"])
+@pytest.mark.parametrize("sql", [shop.QUERIES["having"], "SELECT SUM(price) FROM items"])
 def test_all_pairs_differ_in_the_rows_of_one_user(sql, change):
     tables, rng = own(replace=change == "replace"), np.random.default_rng(0)
     maker = Maker(tables, parse(sql))
@@ -163,6 +169,11 @@ def test_what_the_tables_do_not_allow_is_never_tried():
     assert "numbers out of bounds (give low and high of a column)" in features
     given["columns"] = {"orders": {"amount": {"low": 0, "high": 100}}}
     assert "a user with orders.amount out of bounds" in OwnQueries.from_params(given).all_features()
+
+
+def test_the_neighbourhood_keeps_its_promises():
+    params = {"tables": shop.tables(), "user": "user_id", "query": shop.QUERIES["having"]}
+    check_neighbourhood(OwnQueries.from_params({**params, "batch": 4}))
 
 
 # Audits.
@@ -368,6 +379,7 @@ def test_a_function_that_changes_its_tables_gets_copies(tmp_path):
     assert (cell.status, cell.verdict) == ("ok", "violated")
 
 
+@pytest.mark.slow
 def test_queries_are_generated_for_one_table_if_none_are_given():
     tables = {"data": shop.tables()["users"]}
     (cell,) = audited(SQLite(noisy), None, tables=tables, without=["HAVING"]).cells
