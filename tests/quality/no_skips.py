@@ -19,8 +19,11 @@ ELSEWHERE = (
     "a system without pipes",
     "a system without owners",
     "this system does not list child processes",
+    "pg_ctl is not installed",
+    "a server refuses to run as root",
+    "node is not installed",
 )
-"""Reasons that are about the operating system or the user."""
+"""Reasons that are about the operating system, its programs or the user."""
 
 SKIPPED: list[str] = []
 
