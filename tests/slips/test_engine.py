@@ -286,9 +286,9 @@ def test_too_few_draws_to_confirm_are_said() -> None:
     )
 
 
-def leaks_twice(data: Any) -> float:
+def leaks_twice(data: Any) -> float | str:
     if any(value != value for value in data):
-        return 1e6 + random.random()
+        return "unknown"
     return random.random() - 1e6 * (max(data, default=0) > 1)
 
 
@@ -297,7 +297,7 @@ def test_a_confirmed_finding_does_not_end_a_search_for_more() -> None:
     with pytest.raises(ViolationError) as violated:
         search_violation(leaks_twice, table, **asked, findings=9, trials=2_500)  # type: ignore[arg-type]
     (cell,) = violated.value.record.cells
-    assert len(cell.search.findings) == 2
+    assert len(cell.search.findings) == 1
     assert cell.search.coverage.ended_by == "trials"
 
 
