@@ -182,8 +182,9 @@ def search_violation(
             as the accountants of DP-SGD assume: AccountedDP with relation="replace-special"). For a
             vector of query answers: "each-by-one" (every answer moves by at most `sensitivity`,
             default 1) or "one-by-one" (one answer does); the schema may then have one entry with
-            low, high and integer. There is no default, because the wrong kind would refute a true
-            claim. A claim that states another relation is refused.
+            low, high and integer. Default: the relation that the claim states, as `AccountedDP`
+            does. For other claims there is none, because the wrong kind would refute a true claim.
+            A claim that states another relation is refused.
         null: with "zero-out", the record that counts nothing; default: zeros, which needs columns
             of numbers.
         beyond: True if records may lie outside the schema; False for a function of checked data; or

@@ -21,6 +21,12 @@ COVERED = {  # relations of neighbours that a claim covers
 }
 ADJACENCIES = {RESIZE: "add-remove", REPLACE: "replace", ZERO: "zero-out"}
 
+NEIGHBOURS = {  # adjacencies by the relation that a claim states
+    "add-or-remove-one": "add-remove",
+    "replace-one": "replace",
+    "replace-special": "zero-out",
+}
+
 
 def relations_of(adjacency: str) -> frozenset[str]:
     """Return the relations that the words of an adjacency name; none if they name no known one."""

@@ -16,7 +16,13 @@ import cloudpickle
 import numpy as np
 
 from dpframe.claims import ApproxDP, Claim, PureDP
-from dpframe.claims.relation import CLAIMED, other_relation, seen_relation
+from dpframe.claims.relation import (
+    CLAIMED,
+    NEIGHBOURS,
+    other_relation,
+    seen_relation,
+    states_relation,
+)
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
@@ -27,7 +33,7 @@ from dpframe.draw.value_digest import data_digest
 from dpframe.draw.worker.codes import RAISES, code_of_trace
 from dpframe.draw.worker.generators import GAVE, advice
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.mechanism import DEFAULTS, HostMechanism, settings
 from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
@@ -214,6 +220,8 @@ def over_a_table(
     if isinstance(neighbours["beyond"], Mapping):
         neighbours = {**neighbours, "beyond": dict(neighbours["beyond"])}
     leaks = {**leaks, "ignore": list(leaks["ignore"])}
+    if neighbours["adjacency"] is None and states_relation(terms.claim):
+        neighbours = {**neighbours, "adjacency": NEIGHBOURS[terms.claim.relation]}  # type: ignore[union-attr]
     if neighbours["adjacency"] is None:
         raise DpframeError(
             'adjacency: choose the neighbours of the claim: "replace" (one record is replaced), '
@@ -402,6 +410,7 @@ def mechanism_of(
         # The module of the code; a worker that cannot import it receives the code.
         "__module__": str(getattr(inner, "__module__", None) or type(inner).__module__),
         "seedable": seeded,
+        DEFAULTS: _defaults(release),
         "claim": lambda self, pair: claim,
         "attributes": tuple(terms.attributes),
         "release": one,
@@ -414,6 +423,15 @@ def mechanism_of(
     name = name_of(release)
     title = "release" if name == "train" else name
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
+
+
+def _defaults(release: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the optional arguments of a function that are settings."""
+    try:
+        given = inspect.signature(release).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have none
+        return ()
+    return tuple(settings({p.name: p.default for p in given if not _is_generator(p)}))
 
 
 def takes_generator(release: Callable[..., Any]) -> bool:

@@ -21,7 +21,7 @@ from dpframe.common.text import PARSING
 from dpframe.interfaces.plugin import Plugin, gives, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
 
@@ -282,6 +282,19 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     def prepares(cls) -> bool:
         """True if the mechanism has its own `prepare`."""
         return cls.prepare is not HostMechanism.prepare
+
+
+DEFAULTS = "_defaults"
+"""Attribute of a function's mechanism: names of arguments of which only the default is tried."""
+
+
+def settings(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of numbers, and of lists of numbers.
+
+    Texts and booleans are left out, because they usually name something or change what is claimed.
+    """
+    lists = {name: one if isinstance(one, tuple | list) else [one] for name, one in values.items()}
+    return [name for name, own in lists.items() if own and {*map(type, own)} <= {int, float}]
 
 
 def host_mechanism(

@@ -386,7 +386,7 @@ class CoverageRecord(RecordPart):
     """named features of the pairs that were bet on, and values of varied parameters"""
     untried: list[str]
     """features that the neighbourhood names, and values of varied parameters, of no pair that was
-    bet on"""
+    bet on; unless the claim is refuted, also the parameters of which one value was tried"""
 
 
 class SearchRecord(WitnessRecord):

@@ -161,6 +161,7 @@ def _power_note(cell: CellRecord) -> str:
     )
 
 
+PARAMETER = "another value of "  # begins the features that are parameters never varied
 MOST_UNTRIED = 3  # features that a sentence names
 
 
@@ -204,10 +205,15 @@ def covered(cell: CellRecord) -> str:
             loss += ", none" if on_median is None else f", one of {_rounded_up(on_median)}"
             loss += " on a median pair"
         parts.append(loss)
-    if coverage.untried:
-        names = ", ".join(coverage.untried[:MOST_UNTRIED])
-        more = len(coverage.untried) - MOST_UNTRIED
-        parts.append(f"never tried: {names}" + (f" and {more:,} more" if more > 0 else ""))
+    parameters = [one for one in coverage.untried if one.startswith(PARAMETER)]
+    if features := [one for one in coverage.untried if one not in parameters]:
+        parts.append(f"never tried: {_few(features)}")
+    if parameters:
+        names = _few([one.removeprefix(PARAMETER) for one in parameters])
+        parts.append(
+            f"not tried: other values of {names}; add [search.parameters], or bind them in Python "
+            "with functools.partial"
+        )
     if coverage.lost:
         pairs = "1 pair was" if coverage.lost == 1 else f"{coverage.lost:,} pairs were"
         parts.append(f"{pairs} lost to a crash or a lack of memory")
@@ -215,6 +221,11 @@ def covered(cell: CellRecord) -> str:
     if left > 0:
         parts.append(f"{left:,} proposed pairs were not drawn from")
     return "; ".join(parts)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - MOST_UNTRIED
+    return ", ".join(names[:MOST_UNTRIED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _rounded_up(loss: float) -> str:

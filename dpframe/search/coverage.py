@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -13,9 +14,11 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.common.types import Floats, Ints
 from dpframe.errors import CellError
+from dpframe.interfaces.mechanism import DEFAULTS, settings
 from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.model import CoverageRecord
 from dpframe.results.strict_json import text
+from dpframe.results.verdict import PARAMETER
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point
 from dpframe.spec.sweep import GROUP
 from dpframe.stats import betting
@@ -58,7 +61,7 @@ def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
         if outcome.refuted
         else _detectable_loss(search, outcome, median_drawn),
         tried=tried,
-        untried=untried,
+        untried=untried + ([] if outcome.refuted else _parameters(search)),
     )
 
 
@@ -78,6 +81,18 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
         for one in listed:
             tried[_named_value(one.key, own.get(one.key) or _unvaried(arm, one.key))] = None
     return list(tried), [one for one in all_features if one not in tried]
+
+
+OF_CLAIM = {"epsilon", "eps", "delta", "rho", "mu"}  # parameters that a claim is about
+
+
+def _parameters(search: SearchRun) -> list[str]:
+    """Return the parameters of the mechanism of which one value was tried, as features."""
+    mechanism = search.search.mechanism.value
+    fields = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
+    names = [*settings(fields), *getattr(mechanism, DEFAULTS, ())]
+    varied = {one.key.removeprefix(GROUP).partition(".")[0] for one in search.search.parameters}
+    return [text(f"{PARAMETER}{name}") for name in names if name not in varied | OF_CLAIM]
 
 
 def _texts(name: str, texts: Any) -> dict[str, None]:

@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any], Any, 
         {"poisson": False},
         {"poisson": True},
         [-0.5, 0.25, 0.75, 0.0, 0.5, -0.25],
-        {"adjacency": "zero-out", "schema": [(-1, 1)], "beyond": False},
+        {"schema": [(-1, 1)], "beyond": False},  # the claim states the neighbours
     ),
 }
 

@@ -1,6 +1,7 @@
 """Searches state what they tried, what ended them, and the loss that they would have shown."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,18 +73,31 @@ def test_a_consistent_search_states_its_coverage():
     assert (found.ended_by, found.limit) == ("trials", 200)
     assert (found.proposed, found.drawn, found.raised) == (2, 2, 0)
     assert found.tried == ["zero", "one"]
-    assert found.untried == ["NULL", "two tables"]
+    assert found.untried == ["NULL", "two tables", "another value of loss"]
     assert 1.5 < found.detectable <= found.detectable_median < 4
     assert "ended by its 200 trials" in cell.reason
-    assert "never tried: NULL, two tables" in cell.reason
+    assert "never tried: NULL, two tables; not tried: other values of loss; add" in cell.reason
     assert "or more (randomised response) would have been found with probability 0.8" in cell.reason
 
 
 def test_a_search_of_parameters_lists_untried_values():
     cell = audit(trials=40, vary=True)
     assert cell.search.coverage.tried[-1] == "style = plain"
-    assert cell.search.coverage.untried[-1] == "style = other"
+    assert cell.search.coverage.untried[-2:] == ["style = other", "another value of loss"]
     assert "proposed pairs were not drawn from" in cell.reason
+
+
+def clipped(rng: Any, data: Any, epsilon: float = 1.0, clip: float = 1.0, name: str = "") -> Any:
+    return np.clip(data, 0, clip).sum() + rng.laplace(scale=clip / epsilon)
+
+
+def test_optional_arguments_of_a_function_are_named_as_untried(tmp_path):
+    """But not those of the claim, and not texts, which usually name something."""
+    terms = {"schema": [(0, 1)], "beyond": False, "adjacency": "replace", "out": tmp_path}
+    record = dpframe.search_violation(clipped, [0.25, 0.75], epsilon=1.0, trials=600, **terms)
+    (cell,) = record.cells
+    assert cell.search.coverage.untried == ["another value of clip"]
+    assert "not tried: other values of clip; add [search.parameters]" in cell.reason
 
 
 def test_a_violation_states_no_loss_that_it_would_have_shown():

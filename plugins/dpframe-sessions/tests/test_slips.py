@@ -130,7 +130,7 @@ def test_the_record_lists_queries_that_no_strategy_asks():
         **{**GIVEN, "only": ["fixed:0", "fixed:2"]},
     )
     found = record.cells[0].search.coverage
-    assert found.untried == ["query 1 = 0.25"]
+    assert found.untried == ["query 1 = 0.25", "another value of rounds"]
     assert found.tried == ["strategy = fixed:0", "strategy = fixed:2"]
 
 
