@@ -110,7 +110,7 @@ def _trace(
         raise DpframeError(f"delta: {delta!r} is not between 0 and 1")
     if runs < 1:
         raise DpframeError(f"runs: {runs!r} is below 1")
-    call = _caller(function)
+    call = caller(function)
     trace = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}
     seeds = Seeds()
@@ -133,7 +133,8 @@ def _trace(
     return trace
 
 
-def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
+def caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a function of the data alone; raise DpframeError if it needs more."""
     if not callable(function):
         raise DpframeError(f"{function!r} is not a function")
     try:
