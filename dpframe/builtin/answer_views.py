@@ -225,7 +225,9 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
         number = int(np.clip(len(seen) // EACH, 3, EDGES - 2 * ATOMS)) // 2
         ranks = np.geomspace(max(1, len(seen) / 200), len(seen) / 2, number + 1).astype(int)
         ends = [seen[ranks[:-1] - 1], seen[[len(seen) // 2]], seen[-ranks[:-1]]]
-        edges = np.unique(np.concatenate([*ends, atoms, np.nextafter(atoms, np.inf)]))
+        with np.errstate(over="ignore"):  # after the largest float
+            after = np.nextafter(atoms, np.inf)
+        edges = np.unique(np.concatenate([*ends, atoms, after]))
         smooth = not len(atoms)
     padded[: len(edges)] = edges[:EDGES]
     return padded, smooth
