@@ -379,12 +379,14 @@ class Numbers:
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = True
     beside: ClassVar[int] = 0
+    fractions: ClassVar[int] = FRACTIONS
 
     def see(self, answers: Any) -> HostArray:
         """Return the columns, shape [n, columns]."""
         numbers = first(answers, MOST_NUMBERS).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            columns = [numbers, numbers[:, :FRACTIONS] - np.floor(numbers[:, :FRACTIONS])]
+            some = numbers[:, : self.fractions]
+            columns = [numbers, some - np.floor(some)]
             if numbers.shape[1] > 1:
                 columns.append(np.nansum(numbers, axis=1)[:, None])
         return np.concatenate(columns, axis=1)
@@ -393,14 +395,20 @@ class Numbers:
         """Name a column."""
         width = number
         if number > 1:
-            width = width_of(number, lambda w: w + min(w, FRACTIONS) + (w > 1), MOST_NUMBERS)
+            width = width_of(number, lambda w: w + min(w, self.fractions) + (w > 1), MOST_NUMBERS)
         if column < 0:
             return "a weighted sum of the outputs"
         if column < width:
             return output(column, width)
-        if column < width + min(width, FRACTIONS):
+        if column < width + min(width, self.fractions):
             return f"{output(column - width, width)} modulo 1"
         return "the sum of the outputs"
+
+
+class Thresholds(Numbers):
+    """The numbers and their sum."""
+
+    fractions: ClassVar[int] = 0
 
 
 MOST_RESIDUES = 4  # numbers of an answer that are examined, besides the sum of all

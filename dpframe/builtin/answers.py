@@ -98,6 +98,10 @@ def describe(
     view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]
 ) -> str | None:
     """Describe the event "score ≥ edge", or "score < edge" if not `above`."""
+    if "nan" in state:
+        name = view.name(int(state["column"]), len(np.asarray(state["weights"])))
+        rest = " or not a number" if state["nan"] and not above else ""
+        return f"{name} is {half_line(edge, is_above=above)}{rest}"
     scores = np.asarray(state["scores"])
     # The score may have been rounded since then, so scores next to the edge count as lying on it.
     chosen = (scores >= edge - 1e-6 * abs(edge)) == above
@@ -274,6 +278,37 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
 
 
+def learn_thresholds(target: Target, train: Train) -> State:
+    """Choose the column of numbers, or their weighted sum, whose thresholds violate the claim most.
+
+    Unlike ratios of intervals, a threshold has no noise of its own: after few answers it shows a
+    shift or a wrong scale more clearly.
+    """
+    few = _few(train)
+    every = np.arange(train[0].shape[1])
+    places = _that_vary(few, np.unique(np.concatenate([every[:ALONE], every[-DERIVED:]])))
+    own = views.weights([part[: len(few[0])] for part in train])
+    column, state = int(places[0]), {**own, "nan": np.bool_(np.isnan(np.concatenate(train)).any())}
+    if len(places) > 1:
+        parts = [np.column_stack([part[:, places], views.weighted(own, part)]) for part in few]
+        edges = [views.edges_of(of)[0] for of in np.concatenate(parts).T]
+        counts, rising = _counts(edges, parts), np.arange(views.EDGES + 2.0)
+        rising[-1] = -1.0  # NaN is above no threshold
+        directions = np.stack([rising, -rising])[:, None].repeat(len(counts), axis=1)
+        shown = np.maximum(*(farthest(each, counts, points(target)) for each in directions))
+        if train[0].shape[1] <= TOO_FEW:
+            shown[-1] = -np.inf
+        chosen = int(np.argmax(shown))
+        column = -1 if chosen == len(places) else int(places[chosen])
+    return {"column": np.int32(column), **state}
+
+
+def score_thresholds(state: State, seen: Any) -> Any:
+    """Return the chosen column, or the weighted sum."""
+    column = state["column"]
+    return views.weighted(state, seen) if column < 0 else seen[:, column]
+
+
 def _remembered(columns: HostArray) -> State:
     """Return the most frequent values of each column, and the number of others."""
     values = np.full((columns.shape[1], REMEMBERED), np.nan)
@@ -321,6 +356,7 @@ def _few(train: Train) -> list[HostArray]:
 VIEWS: dict[str, Any] = {
     "kinds": views.Kinds(),
     "values": views.Kinds(exact=True),
+    "thresholds": views.Thresholds(),
     "numbers": views.Numbers(),
     "bits": views.Bits(),
     "residues": views.Residues(),
@@ -336,7 +372,8 @@ OBSERVERS = {
     "time": "measures how long an answer takes, on a machine like this one",
 }
 
-TOGETHER = [look for look in VIEWS if look not in OBSERVERS]
+TOGETHER = [look for look in VIEWS if look not in (*OBSERVERS, "thresholds")]
+"""Views that `look = "all"` chooses from; intervals of numbers include thresholds."""
 
 FEWEST = 2  # answers per dataset; fewer teach nothing
 
@@ -348,7 +385,8 @@ class OfAnswers(Attack, name="answers"):
     exponent of the last bit, a residue, an interval of numbers. The column that violates the claim
     most is chosen, on draws other than those from which its shares were learned. The score of an
     answer is the logarithm of the ratio of the shares of its category, D′ over D, shrunk towards 0
-    by its standard error. Unseen values are a category too.
+    by its standard error, except for "thresholds", which scores by the number itself. Unseen values
+    are a category too.
     """
 
     gives = "score"
@@ -358,6 +396,7 @@ class OfAnswers(Attack, name="answers"):
         "all",
         "kinds",
         "values",
+        "thresholds",
         "numbers",
         "bits",
         "residues",
@@ -367,12 +406,13 @@ class OfAnswers(Attack, name="answers"):
         "time",
     ] = "all"
     """The view. "all": the one that violates the claim most, "bits" and "time" apart. "kinds":
-    type, shape, positions of NaN, which exception. "values": the exact value. "numbers": each
-    number in it, and a weighted sum of all. "bits": the last bits of the numbers. "residues": whole
-    numbers modulo 2 to 16. "equalities": which numbers are equal, to each other or to the sum, mean
-    or extreme of the others. "spread": standard deviation, norms and extremes of the numbers.
-    "labels": how often texts and whole numbers occur among several outputs, and their first
-    positions. "time": how long it took, with outputs.time."""
+    type, shape, positions of NaN, which exception. "values": the exact value. "thresholds": one
+    number in it, or a weighted sum of all, above a threshold. "numbers": intervals of the same.
+    "bits": the last bits of the numbers. "residues": whole numbers modulo 2 to 16. "equalities":
+    which numbers are equal, to each other or to the sum, mean or extreme of the others. "spread":
+    standard deviation, norms and extremes of the numbers. "labels": how often texts and whole
+    numbers occur among several outputs, and their first positions. "time": how long it took, with
+    outputs.time."""
 
     @property
     def observer(self) -> str:
@@ -411,6 +451,8 @@ class OfAnswers(Attack, name="answers"):
 def learn(look: str, target: Target, train: Train) -> State:
     """Learn from the columns of one view."""
     view = VIEWS[look]
+    if look == "thresholds":
+        return learn_thresholds(target, train)
     if view.columns == "codes":
         return learn_codes(target, train)
     if view.columns == "hashes":
@@ -461,7 +503,8 @@ def learn_all(target: Target, train: Train) -> State:
 def score_any(look: str, state: State, seen: Any) -> Any:
     """Return the scores of a view, or of the one chosen among all."""
     if look != "all":
-        return SCORE[VIEWS[look].columns](state, seen)
+        by = score_thresholds if look == "thresholds" else SCORE[VIEWS[look].columns]
+        return by(state, seen)
     chosen = int(state["chosen"])
     parts = _apart([len(part) for part in state["widths"]], seen)
     return score_any(TOGETHER[chosen], state[TOGETHER[chosen]], parts[chosen])

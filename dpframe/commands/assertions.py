@@ -561,6 +561,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
         """Proposes the two datasets of a test, and nothing else."""
 
         adjacency = "as given"
+        one_pair = True
         digest: str
         """Digest of D and D′."""
 
@@ -708,7 +709,8 @@ def _undecided(record: Record, terms: AssertionTerms) -> Iterator[str]:
     )
     yield f"  why: {cell.reason}"
     claim = terms.claimed()
-    needed = draws_needed(claim, 1 - record.audit.confidence)
+    alone = as_tables(cell)["pair"]["use"] == GIVEN_PAIR
+    needed = draws_needed(claim, 1 - record.audit.confidence, alone=alone)
     yield f"  needed: {'no number of runs' if needed is None else _budget(needed, record, terms)}"
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE_EPSILON:

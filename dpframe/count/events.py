@@ -57,6 +57,7 @@ class Seen(NamedTuple):
     trials: int  # draws on each side
     cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
     outside: Any = None  # draws on each side of leaked kinds, shape [2]; None if none are left out
+    scores: Floats | None = None  # at each cut, shape [cuts]; None if only their order is known
 
     @property
     def inside(self) -> Ints:
@@ -81,6 +82,21 @@ class Seen(NamedTuple):
         first = event % self.above.shape[1] - cut
         own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
         return np.asarray(-np.diff(own, prepend=self.inside[:, None], append=0), np.int64)
+
+    def places(self, event: int) -> Floats:
+        """Return a score in each bin of `of_attack`, or a number in their order; two cuts or more.
+
+        The outermost bins are as far from their cuts as these are from the next.
+        """
+        attack, cut = self.place(event)
+        number = self.cuts[attack] if self.cuts else self.above.shape[1]
+        if self.scores is None:
+            return np.linspace(-1.0, 1.0, number + 1)
+        first = event % self.above.shape[1] - cut
+        ends = self.scores[first : first + number]
+        with np.errstate(all="ignore"):  # bins next to an infinite cut have no score
+            ends = np.array([2 * ends[0] - ends[1], *ends, 2 * ends[-1] - ends[-2]])
+            return np.asarray(ends[:-1] / 2 + ends[1:] / 2, np.float64)
 
 
 def above(statistic: Statistic, counts: Tree) -> Ints:
@@ -285,7 +301,8 @@ class AnswerEvents:
             for number, one in enumerate(self.learned)
         ]
         cuts = tuple(len(one.cuts) for one in self.learned)
-        seen = Seen(np.concatenate(parts, axis=1), len(rows[0]), cuts)
+        scores = np.concatenate([one.cuts for one in self.learned])
+        seen = Seen(np.concatenate(parts, axis=1), len(rows[0]), cuts, scores=scores)
         outside = seen.trials - np.array([*map(len, inside)])
         return seen._replace(outside=outside) if len(self.leaked) else seen
 

@@ -313,6 +313,9 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
     """True if all its pairs have one shape and type, so that a traced mechanism is compiled once.
     False if the datasets differ in size between pairs or are not arrays; black boxes accept any."""
 
+    one_pair: ClassVar[bool] = False
+    """True if it proposes one pair in all, so that a search bets its whole wealth on that pair."""
+
     @classmethod
     def check_definition(cls) -> None:
         if cls.propose is Neighbourhood.propose:
@@ -321,6 +324,7 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
             raise TypeError(f"{cls.__name__}: a neighbourhood must define adjacency")
         require_text(cls, "adjacency")
         require(cls, "one_shape", bool)
+        require(cls, "one_pair", bool)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         """Propose pairs, each of them once, all of one shape unless `one_shape` is False.

@@ -57,8 +57,6 @@ class Arm(ABC):
     probabilities come from draws that were already bet on, or are never bet on.
     """
 
-    least_z = 0.0  # standard errors beyond a claim below which nothing is bet
-
     def __init__(self, proposed: Proposed, group: str) -> None:
         self.pair, self.mechanism, self.claim, self.points, *_ = proposed
         self.scale, self.data, self.setting = proposed[4:]
@@ -69,6 +67,11 @@ class Arm(ABC):
         self.known = ""  # name of the known leak that it shows, if any
         self.rounds: list[tuple[int, int, int]] = []
         """Draws per dataset before each round, those that estimate its probabilities, its own."""
+
+    @property
+    def least_z(self) -> float:
+        """Standard errors beyond the claim below which nothing is bet."""
+        return 0.0
 
     @property
     def exceptions(self) -> list[float] | None:
@@ -105,7 +108,7 @@ class Arm(ABC):
         """Add a round to the draws that choose later bets; attacks may learn from them."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
         outside = None if fresh.outside is None else self.seen.outside + fresh.outside
-        self.seen = Seen(above, trials, self.seen.cuts, outside)
+        self.seen = self.seen._replace(above=above, trials=trials, outside=outside)
 
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """Describe an event of `seen`.

@@ -22,6 +22,10 @@ WARM_UP = 16
 GROWS_FROM = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
 GROWTH = 0.5  # answers of a round, as a share of those before
 
+ALONE_FROM, ALONE_GROWTH, ALONE_LEARNED = 32, 1 / 8, 1 / 8
+"""The same for the only pair of a search, and the share of its answers that attacks learn from.
+Small rounds bet on what is known, early and often, as the estimator `betting` does."""
+
 MOST_KEPT_BYTES = 1 << 30
 """Bytes of answers that all pairs of a search may keep; beyond them, attacks stop learning."""
 
@@ -35,6 +39,17 @@ LEAST_Z = 2.0
 outside by chance, and after few answers a large share would be bet on it."""
 
 LEAKED = 4.0  # standard errors beyond a claim from which kinds of answers leak by themselves
+
+
+def _fresh(before: int, *, alone: bool) -> int:
+    """Return the answers of a round, given those before it."""
+    begin, growth = (ALONE_FROM, ALONE_GROWTH) if alone else (GROWS_FROM, GROWTH)
+    return before if before < begin else int(growth * before)
+
+
+def _learned_from(answers: int, *, alone: bool) -> int:
+    """Return the answers that attacks learn from; the others give the probabilities of events."""
+    return max(WARM_UP // 2, int(ALONE_LEARNED * answers)) if alone else answers // 2
 
 
 class Room:
@@ -58,10 +73,9 @@ class BlackBoxArm(arms.Arm):
     """One pair of a search of a black box.
 
     Answers are expensive to draw, so they are kept, and attacks learn again from more of them: from
-    one half, while the other half gives the probabilities of events.
+    one half, while the other half gives the probabilities of events. If the search has no other
+    pair, they learn from a smaller part, and each round is bet on.
     """
-
-    least_z = LEAST_Z
 
     def __init__(
         self,
@@ -69,8 +83,11 @@ class BlackBoxArm(arms.Arm):
         draws: AnswerRounds,
         events: AnswerEvents,
         room: Room,
+        *,
+        alone: bool = False,
     ) -> None:
         super().__init__(proposed, draws.stream.group)
+        self.alone = alone  # True if the search has no other pair
         self._draws, self._events, self._room = draws, events, room
         most_first = max(WARM_UP, 2 * draws.sizes.rows_of(0))
         self._chunks, self._first = 0, draws.sizes.until(0, WARM_UP, most_first)
@@ -83,6 +100,11 @@ class BlackBoxArm(arms.Arm):
         self.answers: set[tuple[int, int]] = set()
         """Codes of kind and value of all answers, or of two different ones."""
         self.raised: set[int] = set()  # kinds of exceptions among the first answers
+
+    @property
+    def least_z(self) -> float:
+        """Standard errors beyond the claim below which nothing is bet."""
+        return 0.0 if self.alone else LEAST_Z
 
     @property
     def durations(self) -> tuple[list[float], list[float]]:
@@ -100,8 +122,7 @@ class BlackBoxArm(arms.Arm):
         self._learn(self._kept)
 
     def next_round(self, most: int) -> int:
-        share = 1.0 if self.trials < GROWS_FROM else GROWTH
-        return self._fitting(int(share * self.trials), most)
+        return self._fitting(_fresh(self.trials, alone=self.alone), most)
 
     def up_to(self, trials: int, most: int) -> int:
         """Return the draws per dataset until it has `trials`; 0 if the next round is as large."""
@@ -142,9 +163,9 @@ class BlackBoxArm(arms.Arm):
 
     def _learn(self, kept: tuple[HostArray, HostArray]) -> None:
         x, y = kept
-        half = len(x) // 2
-        self._events.learn((x[:half], y[:half]), self._draws.shape)
-        self.seen = self._events.count((x[half:], y[half:]))
+        part = _learned_from(len(x), alone=self.alone)
+        self._events.learn((x[:part], y[:part]), self._draws.shape)
+        self.seen = self._events.count((x[part:], y[part:]))
         self._learned, self._width = len(x), x.shape[1]
 
     def _note(self, both: tuple[HostArray, HostArray]) -> None:
@@ -242,21 +263,22 @@ def _text(row: HostArray, words: Mapping[int, str]) -> str:
 MOST_NEEDED = 2**50  # draws that no search can make
 
 
-def draws_needed(claim: Claim, error: float) -> int | None:
+def draws_needed(claim: Claim, error: float, *, alone: bool = False) -> int | None:
     """Estimate the draws per dataset after which the most extreme answers would refute a claim.
 
     The most extreme answers always differ. Half of the wealth is left out, because other pairs may
-    have lost it. `error` is the probability with which a true claim may be refuted. None if no
-    number of draws is enough.
+    have lost it, unless the pair is `alone`. `error` is the probability with which a true claim may
+    be refuted. None if no number of draws is enough.
     """
     telling_points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     points = tuple(point for point in telling_points if point.epsilon <= LOSS_LIMIT)
     before, wealth = WARM_UP, np.zeros(WAYS)
     while before < MOST_NEEDED:
-        fresh = before if before < GROWS_FROM else int(GROWTH * before)
-        # Attacks learn from half of the draws before; only the others estimate probabilities.
-        wealth = wealth + most_extreme(before // 2, fresh, points, LEAST_Z)
+        fresh = _fresh(before, alone=alone)
+        # Attacks learn from some of the draws before; only the others estimate probabilities.
+        estimating = before - _learned_from(before, alone=alone)
+        wealth = wealth + most_extreme(estimating, fresh, points, 0.0 if alone else LEAST_Z)
         before += fresh
-        if mean(wealth) - math.log(2) >= -math.log(error):
+        if mean(wealth) - (0.0 if alone else math.log(2)) >= -math.log(error):
             return before
     return None

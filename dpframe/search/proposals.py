@@ -115,6 +115,8 @@ class Proposals:
         rng = host_generator(self.stream.of(STREAM), len(self.arms))
         earlier = list(history.values())
         pairs = call_plugin("propose", lambda: list(self._neighbourhood.propose(rng, earlier)))
+        if self.search.one_pair and len({*history, *pairs}) > 1:
+            raise CellError("the neighbourhood has one_pair = True, but proposed several pairs")
         pairs = self.sensitivity.look([pair for pair in pairs if pair not in history])
         with self.clock.paused():
             pairs = self.stated.look(pairs)
@@ -325,7 +327,7 @@ class ArmMaker:
         draws = kept_answers.AnswerRounds(mechanism, for_black_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
-        arm = BlackBoxArm(proposed, draws, events, self._room)
+        arm = BlackBoxArm(proposed, draws, events, self._room, alone=self.search.one_pair)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()

@@ -98,7 +98,11 @@ class SearchRun:
         self.looks = settings.look((), None)
         self._delta_and_resolution = cell.delta, resolution_of(cell, settings.plan)
         self._ends_when_decided = settings.run.stop == "decided" or self.search.findings > 1
-        self.wealth = Wealth(*self._delta_and_resolution, led=not self._ends_when_decided)
+        self.wealth = Wealth(
+            *self._delta_and_resolution,
+            led=not self._ends_when_decided,
+            alone=self.search.one_pair,
+        )
         self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
@@ -472,7 +476,9 @@ class SearchRun:
         """Return the draws of each dataset for a look at a pair; 0 if it gets none."""
         if not isinstance(arm, BlackBoxArm) or self.settings.run.seconds is None:
             return 0
-        if not self.has_bet or self._z(arm) > arm.least_z or arm.trials >= LOOKS[0]:
+        if self.search.one_pair or not self.has_bet:
+            return 0
+        if self._z(arm) > arm.least_z or arm.trials >= LOOKS[0]:
             return 0
         most = self._left // (2 * len(self.arms))
         durations = [

@@ -66,7 +66,7 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
     """Return the output of an event's attack as estimated before, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
-    places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
+    places = before.places(event) if past.shape[1] > 2 else None
     share = learned(past, places, may_be_ratio=False)
     if before.outside is not None:  # suppose the least telling answers in place of those outside
         past[(0, 1), (np.argmin(share), np.argmax(share))] += before.outside
@@ -82,7 +82,10 @@ def _claim(points: tuple[Point, ...]) -> Lines:
     return lines(np.exp(epsilon), delta)
 
 
-WAYS = 4  # to bet against a claim, with equal shares of the wealth: two on one event, two on all
+WAYS = 4  # to bet against a claim: two on one event, two on the whole output
+SHARES = np.log([0.1, 0.15, 0.3, 0.45])
+"""Logarithms of the shares of the wealth that are bet each way. Bets on the whole output earn more,
+unless the event is rare on one side and has almost no probability on the other."""
 
 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
@@ -112,8 +115,8 @@ def most_extreme(before: int, fresh: int, points: tuple[Point, ...], least: floa
 
 
 def mean(ways: Floats) -> float:
-    """Return the logarithm of the mean of all ways to bet."""
-    return float(np.logaddexp.reduce(ways) - math.log(len(ways)))
+    """Return the logarithm of the wealth of all ways to bet together."""
+    return float(np.logaddexp.reduce(ways + SHARES))
 
 
 def least_losses(
@@ -215,10 +218,13 @@ class Wealth:
         delta: δ of the bounds.
         resolution: of the sampler; no bound relies on smaller probabilities.
         led: True if `lead` will be called.
+        alone: True if there is only one pair, which then has the whole wealth and the whole error.
     """
 
-    def __init__(self, delta: float, resolution: float = 0.0, *, led: bool = False) -> None:
-        self.delta, self.resolution = delta, resolution
+    def __init__(
+        self, delta: float, resolution: float = 0.0, *, led: bool = False, alone: bool = False
+    ) -> None:
+        self.delta, self.resolution, self._alone = delta, resolution, alone
         self._part = 1 / 3 if led else 1 / 2  # of the error, for each of the orders
         self._leaders: list[int] = []
         self._bettors: list[int] = []  # against the claim, in the order of their first bets
@@ -259,7 +265,8 @@ class Wealth:
 
         Rounds of arms that were given up do not count, because their evidence is ignored.
         """
-        return max(0.0, mean(sum(self._most_extreme.values(), np.zeros(WAYS))) - math.log(2))
+        most = mean(sum(self._most_extreme.values(), np.zeros(WAYS)))
+        return max(0.0, most if self._alone else most - math.log(2))
 
     def bet(
         self,
@@ -327,6 +334,8 @@ class Wealth:
         among the arms in the order of their first bets, and an arm can lose no more than its share.
         This order is known before the bets.
         """
+        if self._alone:
+            return mean(self.together)
         shares = [mean(own) + math.log(_share(at)) for at, own in enumerate(self.apart.values())]
         unspent = 1 - sum(_share(at) for at in range(len(self.apart)))
         apart = np.logaddexp.reduce([*shares, math.log(max(unspent, 1e-300))])
@@ -339,12 +348,15 @@ class Wealth:
             number: of the arm.
             own: logarithms of its earnings, shape [ways, ...].
         """
+        if self._alone:
+            return np.asarray(np.logaddexp.reduce(own + SHARES[:, None]), np.float64)
         before = {n: each[:, None] for n, each in self.apart.items()} | {number: own}
-        mean = {n: np.logaddexp.reduce(each) - math.log(WAYS) for n, each in before.items()}
+        shares = SHARES[:, None]
+        mean = {n: np.logaddexp.reduce(each + shares) for n, each in before.items()}
         apart = [each + math.log(_share(at)) for at, each in enumerate(mean.values())]
         unspent = 1 - sum(_share(at) for at in range(len(mean)))
         others = self.together - self.apart.get(number, np.zeros(WAYS))
-        combined = np.logaddexp.reduce(others[:, None] + own) - math.log(WAYS)
+        combined = np.logaddexp.reduce(others[:, None] + own + shares)
         for each in (*apart, math.log(max(unspent, 1e-300))):
             combined = np.logaddexp(combined, each)
         return np.asarray(combined - math.log(2))
@@ -402,9 +414,10 @@ class Wealth:
     def _bet_against_grid(self, number: int, before: Seen, fresh: Seen, scale: float) -> None:
         own = self._pairs.get(number)
         if own is None:
-            own = self._pairs[number] = PairWealth(self._part * _share(number), scale)
+            share = 1.0 if self._alone else self._part * _share(number)
+            own = self._pairs[number] = PairWealth(share, scale)
         for name, order in (("bet on", self._bettors), ("led", self._leaders)):
-            if number in order:
+            if number in order and not self._alone:
                 own.open(name, self._part * _share(order.index(number)))
         losses = GRID * scale
         shown, sure = least_losses(before, self.delta, self.resolution)

@@ -52,6 +52,11 @@ class Search:
     findings: int = 1  # number of distinct leaks to find
     parameters: tuple[Any, ...] = ()  # ranges of the mechanism's parameters
 
+    @property
+    def one_pair(self) -> bool:
+        """True if the search has one pair, and one setting of the mechanism."""
+        return self.neighbourhood.value.one_pair and not self.parameters
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:

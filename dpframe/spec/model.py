@@ -272,7 +272,10 @@ class SpecTable(TomlTable):
     """Settings of the draws."""
 
 
-VIEWS = ("kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "labels", "time")
+VIEWS = (
+    *("kinds", "values", "thresholds", "numbers", "bits", "residues"),
+    *("equalities", "spread", "labels", "time"),
+)
 """Parts of a black box's answers that a search looks at."""
 
 OBSERVED = ("bits", "time")

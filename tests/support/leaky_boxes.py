@@ -60,6 +60,7 @@ def searched(
     box: Any = None,
     ledger: Any = None,
     store: Any = None,
+    edits: type[Neighbourhood] = Edits,
     **more: Any,
 ) -> CellRecord:
     """Search a box, with no attack and no event named; all in this process."""
@@ -71,7 +72,7 @@ def searched(
         "run": {"stop": "decided"},
         **more,
     }
-    loaded = load(spec, plugins=[Edits, box or boxed(answer, epsilon)])
+    loaded = load(spec, plugins=[edits, box or boxed(answer, epsilon)])
     (result,) = engine.run(
         make_plan(loaded), source=InProcessWorkers(), threads=1, ledger=ledger, store=store
     )
