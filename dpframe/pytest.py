@@ -80,7 +80,8 @@ def assert_dp(
             1 − confidence.
         seconds: time for all releases. Default: no limit if `trials` is given; else that of the
             pytest option `--dpframe-seconds`, or 5, extended to at most 20 as long as no answers
-            could have refuted the claim. Loading the function is not counted.
+            could have refuted the claim. Loading the function is not counted. On a machine with
+            more work than cores, seconds are stretched by its load, at most fourfold.
         trials: most releases on each dataset. If these end before the time does, the outcome is
             the same on every machine.
         seed: of the generator that `release(rng, data)` gets.

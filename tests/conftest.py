@@ -199,6 +199,14 @@ coarse_bounds_of_module = pytest.fixture(scope="module")(_coarse_bounds)
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _whole_cores() -> Iterator[None]:
+    """Count seconds of tests alike on a busy machine, where they would be stretched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpframe.draw.scheduling.core_share", lambda: 1.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_job_of_others() -> None:
     """Runs in tests tell the service that the tests run on nothing."""
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):

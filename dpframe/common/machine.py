@@ -37,6 +37,22 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+LEAST_CORE_SHARE = 1 / 4
+
+
+def core_share() -> float:
+    """Estimate the part of a core that a thread gets beside the machine's other work.
+
+    Returns:
+        1 if the load leaves a core for it, or is unknown; at least `LEAST_CORE_SHARE`.
+    """
+    if not hasattr(os, "getloadavg"):
+        return 1.0
+    load = os.getloadavg()[0]
+    # The load includes this process and its workers, which use no more than the cores and one.
+    return max(LEAST_CORE_SHARE, min(1.0, ((os.cpu_count() or 1) + 1) / max(load, 1e-9)))
+
+
 @contextlib.contextmanager
 def within(more: int | None) -> Iterator[None]:
     """Make this process raise `MemoryError` if it asks for too much memory inside the context.

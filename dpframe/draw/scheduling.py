@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from dpframe.common.machine import run_into_future
+from dpframe.common.machine import core_share, run_into_future
 
 TASK_SECONDS = 0.5  # seconds of work in a task: short, for smooth progress and small losses
 LEAST_SECONDS = 1.0  # seconds that the first releases get, however small the time budget is
@@ -55,11 +55,12 @@ class TaskSize:
 class Clock:
     """The time that a black box has used: it runs while workers draw, not while they start.
 
-    The limit is in seconds; None for no limit.
+    On a machine with more work than cores it runs more slowly, so that a time budget allows about
+    as many draws as on an idle one. The limit is in seconds; None for no limit.
     """
 
     def __init__(self, limit: float | None) -> None:
-        self._limit, self._before = limit, 0.0
+        self._limit, self._before, self._rate = limit, 0.0, 1.0
         self._at_work, self._since = 0, 0.0
         self._lock = threading.RLock()
 
@@ -84,14 +85,14 @@ class Clock:
     def _start(self) -> None:
         with self._lock:
             if self._at_work == 0:
-                self._since = time.monotonic()
+                self._since, self._rate = time.monotonic(), core_share()
             self._at_work += 1
 
     def _stop(self) -> None:
         with self._lock:
             self._at_work -= 1
             if self._at_work == 0:
-                self._before += time.monotonic() - self._since
+                self._before += self._rate * (time.monotonic() - self._since)
 
     def limit_to(self, seconds: float) -> None:
         """Set another limit."""
@@ -101,7 +102,7 @@ class Clock:
     def used(self) -> float:
         """Return the seconds that the black box has used."""
         with self._lock:
-            running = time.monotonic() - self._since if self._at_work else 0.0
+            running = self._rate * (time.monotonic() - self._since) if self._at_work else 0.0
             return self._before + running
 
     def set(self, used: float) -> None:
@@ -117,7 +118,9 @@ class Clock:
     def deadline(self) -> float | None:
         """Return the monotonic time at which the running clock reaches its limit."""
         with self._lock:
-            return None if self._limit is None else self._since + self._limit - self._before
+            if self._limit is None:
+                return None
+            return self._since + (self._limit - self._before) / self._rate
 
 
 def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:

@@ -1,6 +1,7 @@
 """The wealth of one search: against its claim, and of each pair against losses.
 
-Half of it is bet on one event, half on the whole output of the attack that the event belongs to.
+A quarter of it is bet on one event, the rest on the whole output of the attack that the event
+belongs to.
 Some leaks show in one event, whose probability takes few draws to estimate. Other leaks are spread
 over many outputs; bets on all of them earn up to five times as much.
 """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.black_boxes import Box, Slow
 
+from dpframe.common import machine
 from dpframe.draw import scheduling
 from dpframe.draw.pool import Workers
 from dpframe.draw.requests import BlackBoxPayload, RunCancelled
@@ -132,3 +133,26 @@ def test_a_clock_runs_only_while_a_worker_is_at_work(monkeypatch: pytest.MonkeyP
         now = 303.0
         assert clock.left() == -1.0
     assert scheduling.Clock(None).left() is None
+
+
+def test_a_clock_runs_more_slowly_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: now)
+    monkeypatch.setattr(scheduling, "core_share", lambda: 0.25)
+    clock = scheduling.Clock(5.0)
+    with clock.running():
+        assert clock.deadline() == 120.0
+        now = 108.0
+        assert (clock.used(), clock.left()) == (2.0, 3.0)
+    monkeypatch.setattr(scheduling, "core_share", lambda: 1.0)
+    with clock.running():
+        assert clock.deadline() == 111.0
+
+
+@pytest.mark.parametrize(("load", "share"), [(0.1, 1.0), (5.0, 1.0), (10.0, 0.5), (99.0, 0.25)])
+def test_a_thread_gets_what_the_load_leaves(
+    load: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, 99.0, 99.0), raising=False)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
+    assert machine.core_share() == share
