@@ -227,14 +227,20 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
             proposal = changed
     if plain is not None:
         return plain
-    if not number and time.monotonic() <= until:
+    untried = not number and time.monotonic() <= until
+    return _without_call(target, problem or "no time was left", untried=untried)
+
+
+def _without_call(target: Target, problem: str, *, untried: bool) -> Called:
+    """Return why no call worked: the problem of the first one, or that none could be proposed."""
+    if untried:
         others = [one.name for one in target.methods if any(p.required for p in one.parameters)]
         if not others:
             return Called(target, None, "not a mechanism", "it takes no data")
         problem = f"none of its methods has a known name: {', '.join(others)}"
     if problem.startswith("NotImplementedError"):
         return Called(target, None, "not a mechanism", f"it is abstract: {problem}")
-    return Called(target, None, "not called", problem or "no time was left")
+    return Called(target, None, "not called", problem)
 
 
 OPTIONS = re.compile(r"fit_intercept|with_\w+|use_\w+|(is_)?optimal|optimi[sz]ed")
