@@ -228,7 +228,8 @@ class RunTable(TomlTable):
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
     """Time budget of a pass; after this many seconds, cells are judged by the trials so far. The
-    first batch on each dataset is drawn even if it takes longer."""
+    first batch on each dataset is drawn even if it takes longer. On a machine with more work than
+    cores, seconds are stretched by its load, at most fourfold."""
     stop: Literal["never", "decided"] = "never"
     """"decided" ends a cell of an anytime estimator once its claim is violated or out of reach,
     "never" only at `trials`. Other estimators need all of their trials."""
