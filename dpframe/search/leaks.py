@@ -57,9 +57,20 @@ def leak_of(
     if refuted and (leaked := arm.leaked_kinds()) is not None:
         texts = [words.get(kind, "another kind") for kind in leaked[0].tolist()]
         texts = [text if text.startswith(RAISES) else f"gives {text}" for text in texts]
-        description = event = " or ".join(texts) + "".join(event.partition(AMONG)[1:])
+        description = event = _short(texts) + "".join(event.partition(AMONG)[1:])
         hits, side = leaked[1], int(leaked[1][1] > leaked[1][0])
     return Leak(place, event, side, hits, loss, most, number, description is not None)
+
+
+def _short(kinds: Sequence[str]) -> str:
+    """List kinds of answers; of those that differ in numbers only, the first and how many more."""
+    alike: dict[str, list[str]] = {}
+    for kind in kinds:
+        alike.setdefault(without_values(kind), []).append(kind)
+    return " or ".join(
+        same[0] if len(same) == 1 else f"{same[0]} or {len(same) - 1} like it"
+        for same in alike.values()
+    )
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")

@@ -22,6 +22,7 @@ from dpframe.errors import DpframeError, SpecError
 from dpframe.report.findings import caveats
 from dpframe.report.witness import as_tables, next_of, with_finding
 from dpframe.results import store
+from dpframe.search import leaks
 from dpframe.search.leaks import KnownLeaks, without_values
 from dpframe.search.search import SearchOutcome, SearchRun
 from dpframe.search.wealth import PairWealth
@@ -283,3 +284,10 @@ def test_a_spec_says_what_is_ignored() -> None:
     (cell,) = loaded.cells
     assert cell.search is not None
     assert (cell.search.ignore, cell.search.findings) == (("x",), 3)
+
+
+def test_kinds_that_differ_in_numbers_are_named_once() -> None:
+    kinds = [f"gives float64 array of shape (5,) with NaN at {place}" for place in (2, 5, 1)]
+    event = leaks._short([*kinds, "gives None"])
+    assert event == f"{kinds[0]} or 2 like it or gives None"
+    assert leaks.roots_of(leaks.without_values(event)) == {"not finite"}
