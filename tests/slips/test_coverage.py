@@ -143,7 +143,7 @@ def test_one_pair_of_a_test_has_a_coverage(tmp_path):
 
 def test_an_undecided_test_names_its_limit(tmp_path):
     with pytest.raises(UndecidedError, match="ended by its 32 trials"):
-        assert_dp(noisy, d0=[1.0], d1=[0.0], epsilon=1.0, trials=32, out=tmp_path)
+        assert_dp(noisy, d0=[1.0], d1=[0.0], epsilon=4.0, trials=32, out=tmp_path)
 
 
 LEAKS = {

@@ -355,7 +355,7 @@ def test_a_pair_without_memory_is_lost_and_no_other() -> None:
     def half_the_noise(rng: Any, values: Any) -> float:
         if np.isnan(values).any():
             raise MemoryError("a table of NaN")
-        return float(np.clip(values, 0, 1).sum()) + rng.laplace(scale=0.3)
+        return float(np.clip(values, 0, 1).sum()) + rng.laplace(scale=0.6)
 
     with pytest.raises(ViolationError) as caught:
         search_violation(
