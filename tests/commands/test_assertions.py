@@ -166,7 +166,9 @@ def to_the_last_bit(rng: np.random.Generator, data: Any) -> float:
 def test_last_bits_are_looked_at_where_the_test_says_so() -> None:
     over = {"d0": D0, "d1": D1, "epsilon": 1.0, **BUDGET}
     assert assert_dp(to_the_last_bit, **over).cells[0].verdict == "consistent"
-    with pytest.raises(ViolationError, match=r"witness: the (last bit|output is not a multiple|output uses)"):
+    with pytest.raises(
+        ViolationError, match=r"witness: the (last bit|output is not a multiple|output uses)"
+    ):
         assert_dp(to_the_last_bit, outputs={"bits": True}, **over)
     table = {"adjacency": "replace", "schema": [{"name": "x", "low": 0.0, "high": 1.0}], **BUDGET}
     with pytest.raises(ViolationError) as found:
