@@ -35,6 +35,9 @@ OPEN = 1.002  # a loss not yet refuted, as a multiple of a bound by bets on the 
 RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level of an audit
 
 
+FIRST = 0.9  # share of the error of the first arm of the only pair
+
+
 class Point(NamedTuple):
     """One (ε, δ) that follows from a claim."""
 
@@ -219,7 +222,7 @@ class Wealth:
         delta: δ of the bounds.
         resolution: of the sampler; no bound relies on smaller probabilities.
         led: True if `lead` will be called.
-        alone: True if there is only one pair, which then has the whole wealth and the whole error.
+        alone: True if there is only one pair, which then has the whole wealth and almost all error.
     """
 
     def __init__(
@@ -415,7 +418,9 @@ class Wealth:
     def _bet_against_grid(self, number: int, before: Seen, fresh: Seen, scale: float) -> None:
         own = self._pairs.get(number)
         if own is None:
-            share = 1.0 if self._alone else self._part * _share(number)
+            share = self._part * _share(number)
+            if self._alone:  # other arms of the pair look behind its leaks
+                share = FIRST if number == 0 else (1 - FIRST) * _share(number - 1)
             own = self._pairs[number] = PairWealth(share, scale)
         for name, order in (("bet on", self._bettors), ("led", self._leaders)):
             if number in order and not self._alone:

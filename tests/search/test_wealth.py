@@ -345,10 +345,10 @@ def test_a_late_pair_has_the_share_of_the_first_if_it_is_the_first_that_is_bet_o
     assert 0.8 * wealths[0].bound(0.05, 0) < wealths[1].bound(0.05, 40) < wealths[0].bound(0.05, 0)
 
 
-@pytest.mark.parametrize("led", [False, True])
-def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
+@pytest.mark.parametrize(("led", "alone"), [(False, False), (True, False), (True, True)])
+def test_shares_of_the_error_add_up_to_one_at_most(led: bool, alone: bool) -> None:
     """However pairs come to be bet on, and to lead."""
-    rng, wealth = np.random.default_rng(10), Wealth(0.0, led=led)
+    rng, wealth = np.random.default_rng(10), Wealth(0.0, led=led, alone=alone)
     seen, claim = laplace(rng, 400, 1.0), (Point(0.3, 0.0),)
     order = rng.permutation(40).tolist()
     for drawn, number in enumerate(order + order[::-1]):
@@ -361,7 +361,7 @@ def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
         wealth.bet(seen, laplace(rng, 10, 1.0), claim if number % 3 else (), 1.0, drawn, number)
     shares = [share for own in wealth._pairs.values() for share, _ in own.shares.values()]
     assert 0.85 < sum(shares) <= 1 + 1e-12
-    assert len(shares) == 40 + 26 + 20 * led
+    assert len(shares) == (40 if alone else 40 + 26 + 20 * led)
 
 
 def test_a_leading_pair_has_a_share_of_its_own() -> None:
