@@ -431,7 +431,7 @@ class SearchRun:
                 share = SHARE_OF_OTHERS if refuted else UNDECIDED_SHARE_OF_OTHERS
                 return self._leading.pick(arms, self._growth, share)
         order = self._growth
-        if not self._is_promising():
+        if self._is_black_box and not self._is_promising():
             self._picks += 1
             unseen = self._not_looked_at(arms)
             if self._picks % 4 == 1 and unseen:
