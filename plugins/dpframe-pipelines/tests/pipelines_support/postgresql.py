@@ -31,7 +31,8 @@ def _account():
 @contextlib.contextmanager
 def server():
     """Start a server on a socket, and yield the text for a connection."""
-    place = Path(tempfile.mkdtemp(prefix="dpframe-pg-"))
+    # Another account may not enter a temporary folder of root, and paths of sockets are short.
+    place = Path(tempfile.mkdtemp(prefix="dpframe-pg-", dir="/tmp"))
     who = {}
     if os.getuid() == 0:
         account = _account()
