@@ -112,13 +112,18 @@ def assumptions(called: Sequence[Called], package: str) -> str:
     for one in called:
         lines += ["", f"[{toml(one.target.name)}]"]
         if one.proposal is None:
-            lines += [f"# {one.outcome}: {' '.join(one.reason.split())[:200]}", "skip = true"]
+            lines += [_reason(one), "skip = true"]
             continue
         lines += [f"# {text}" for text in one.proposal.sentences]
         if one.outcome != "release":
-            lines += [f"# {one.outcome}: {' '.join(one.reason.split())[:200]}"]
+            lines += [_reason(one)]
         lines += [f"{key} = {toml(value)}" for key, value in fields_of(one.proposal).items()]
     return "\n".join(lines) + "\n"
+
+
+def _reason(one: Called) -> str:
+    text = " ".join(f"# {one.outcome}: {one.reason}".split())[:200]
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 FIELDS = ("arguments", "method", "of_method", "in_constructor", "answer", "claim")
@@ -170,7 +175,8 @@ def read(path: Path, package: str) -> dict[str, dict[str, Any]]:
 
 
 EXPRESSIONS = ("arguments", "of_method", "inputs")
-ATTRIBUTE = re.compile(r"__call__|[A-Za-z]\w*(\([\w\s.,\[\]()]*\))?")
+ATTRIBUTE = re.compile(r"__call__|[A-Za-z]\w*(\(([\d\s.,\[\]()]|np\.array\()*\))?")
+"""A name, or a call of it with numbers; a file of assumptions may be from elsewhere."""
 
 
 def _problem(key: str, value: Any) -> str:

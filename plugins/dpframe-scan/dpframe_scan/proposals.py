@@ -491,7 +491,10 @@ PUBLIC = re.compile(
 """Optional parameters without which callables read bounds from the data."""
 
 
-BOUNDING = re.compile(r"bound|range|clip|norm|^(lower|upper|low|high|min|max|lo|hi)(_|$)")
+BOUNDING = re.compile(
+    r"bound|range|clip|norm"
+    r"|^(lower|upper|low|high|min|max|lo|hi)(_(?!iter|depth|leaf|feat|sample|step|epoch)|$)"
+)
 """Parameters that tell a callable in which bounds its data lie."""
 
 
@@ -592,7 +595,7 @@ def adjacency_of(doc: str) -> Relation:
     )
     replaces = re.search(
         r"replac(e|ing) (one|a|any)? ?(single )?(record|row|sample|entry|example)"
-        r"|substitut(e|ing|ion)|\bbounded (dp|differential)",
+        r"|substitut(e|ing|ion of) (one|a|any)\b|\bbounded (dp|differential)",
         doc,
         re.I,
     )
@@ -634,14 +637,21 @@ def proposals(target: Target) -> Iterator[Proposal]:
 def _arguments(
     parameters: Sequence[Parameter], taken: Sequence[str], names: frozenset[str]
 ) -> dict[str, str]:
-    """Return expressions for the settings that are required, or public bounds."""
+    """Return expressions for settings that are required, sensitivities, and public bounds.
+
+    A default sensitivity may be smaller than that of the neighbours.
+    """
     return {
         one.name: "2" if one.name == "d" and "lst_k" in names else expressions(one)[0]
         for one in parameters
         if not one.budget
         and one.name not in taken
         and one.name not in SOURCES
-        and (one.required or (PUBLIC.fullmatch(one.name) and one.default is None))
+        and (
+            one.required
+            or NOISE_SETTING.fullmatch(one.name)
+            or (PUBLIC.fullmatch(one.name) and one.default is None)
+        )
     }
 
 

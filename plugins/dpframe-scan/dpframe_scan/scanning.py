@@ -181,6 +181,9 @@ class Scan:
 
     def run(self) -> None:
         """Call everything, then search; an interruption keeps what was done."""
+        if not self._targets:
+            self._write_assumptions()
+            return
         limit = busyness() * max(LEAST_TRIAL, OF_TRIALS * self._seconds / len(self._targets))
         for number, target in enumerate(self._targets, 1):
             one = called(target, self._package, self._given, time.monotonic() + limit)

@@ -82,6 +82,9 @@ def claim_from(numbers: Mapping[str, float]) -> Claim:
     return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
 
 
+LARGEST_DELTA = 1 - 1e-6  # in place of 1, which a claim may not have; a scan cannot refute it
+
+
 def tested_claim(proposal: Proposal) -> dict[str, float]:
     """Return the claim for the pairs that a search proposes.
 
@@ -92,7 +95,8 @@ def tested_claim(proposal: Proposal) -> dict[str, float]:
     if proposal.data.form != "records" or proposal.data.adjacency != "unknown":
         return claim or {"epsilon": 0.0}
     if "delta" in claim:
-        claim["delta"] = min(0.5, claim["delta"] * (1 + math.exp(claim.get("epsilon", 0.0))))
+        two_steps = claim["delta"] * (1 + math.exp(claim.get("epsilon", 0.0)))
+        claim["delta"] = min(LARGEST_DELTA, two_steps)
     factors = {"epsilon": 2.0, "rho": 4.0, "mu": 2.0}
     return {name: value * factors.get(name, 1.0) for name, value in claim.items()} or {
         "epsilon": 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,7 +53,9 @@ def check_expression(text: str, package: str) -> None:
             problem = node.id
         elif isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            own = name.startswith(f"{package}.") and "(" not in name
+            parts = name.split(".")
+            own = parts[0] == package and "(" not in name
+            own = own and not sys.stdlib_module_names.intersection(parts[1:])
             if not (own or name in CALLS or name.endswith(").reshape")):
                 problem = f"{name}()"
         if problem is not None:
