@@ -128,7 +128,7 @@ class Proposals:
         if self.search.findings > 1:  # leaks of data beyond the schema come last
             fresh.sort(key=lambda one: bool(call_plugin("needs", partial(self._needs, one[0]))))
         self.drawable.update(dict.fromkeys(fresh))
-        self.waiting = fresh[: MOST_PAIRS - len(self.arms)]
+        self.waiting = fresh[: max(0, MOST_PAIRS - len(self.arms))]
 
     def _with_settings(
         self,

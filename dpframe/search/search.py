@@ -27,7 +27,6 @@ from dpframe.search.black_box_arms import BlackBoxArm
 from dpframe.search.proposals import CRASHES, Proposals
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.stats.betting import events
 
 MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
@@ -522,7 +521,7 @@ def one_sided(seen: Seen, delta: float) -> float:
     Such an event violates every ε. After few draws `farthest` misses it, because it takes no
     probability to be 0. If there is no such event, the result is −∞.
     """
-    never, hits = events(*seen[:2]).T
+    never, hits = seen.hits.T
     beyond = (hits - delta * seen.trials) / np.sqrt(hits + 1)
     return float(np.max(beyond, where=never == 0, initial=-math.inf))
 
