@@ -35,6 +35,9 @@ FEWEST = 8  # runs with a measurement that show its value
 PILOT = 1 / 10  # share of the draws that choose the threshold of the bound on μ
 CUTS = 64  # thresholds that are tried
 LARGEST = 50.0  # larger losses of one measurement are clipped to this
+STEP = 1e-9  # to which scores are rounded, or more if values are large relative to their noise
+ROUNDING = 1e3 * float(np.finfo(float).eps)  # this step relative to values in units of noise
+SHIFT = 0.1234  # of steps: the scores of exact losses are not halfway between two
 ESTIMATOR = "certified-betting"  # one is chosen beforehand, so that its bound holds
 ALL = "all"
 
@@ -267,11 +270,23 @@ class _Scorer:
         self._means = {
             place: tuple(by_place[place][0].value for by_place in self._values) for place in stable
         }
+        self._step = max(STEP, ROUNDING * self._size())
         last = [one for by_place in self._values for place in stable for one in by_place[place]]
         # A choice may come after all sums.
         ends = any(one.family == "choice" for one in last)
         self.uses: float = math.inf if ends or not last else max(one.uses for one in last)
         """Sums with noise after which a run shows nothing more."""
+
+    def _size(self) -> float:
+        """Return a bound on the sum of the values in units of their noise."""
+        total = 0.0
+        for place, means in self._means.items():
+            one = self._values[0][place][0]
+            if one.family != "choice":
+                with np.errstate(all="ignore"):
+                    sizes = np.max(np.abs(np.nan_to_num(means)), axis=0, initial=0) / one.scale
+                total += float(np.nan_to_num(np.sum(sizes)))
+        return min(total, 1e300)
 
     def score(self, measurements: Sequence[Measurement]) -> float:
         """Return the ratio of D′ over D, from the released values alone."""
@@ -290,7 +305,9 @@ class _Scorer:
                     power, factor = (2, 0.5) if one.family == "normal" else (1, 1.0)
                     ratio = factor * np.subtract(*(each**power for each in distances)).sum()
             total += float(np.clip(np.nan_to_num(ratio), -LARGEST, LARGEST))
-        return total
+        # Far from both values the ratio of Laplace noise is constant: its last digits would tell
+        # how sums of floating-point numbers were rounded, and so which dataset it was.
+        return round(total / self._step + SHIFT) * self._step
 
     def lines(self) -> tuple[MeasuredLine, ...]:
         """Return what was measured, by line."""

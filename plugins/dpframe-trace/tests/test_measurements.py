@@ -61,6 +61,18 @@ def test_laplace_noise_and_a_choice_are_scored():
     assert {line.family for line in tight.lines} == {"choice", "laplace"}
 
 
+@pytest.mark.parametrize("large", [0.0, 0.1, 1e6 + 0.1, 1e9])
+def test_the_rounding_of_sums_with_noise_accuses_no_right_mechanism(large):
+    found = audited(
+        lambda rng, data: data + rng.laplace(0, 1),
+        dpframe.PureDP(1.0),
+        (large, large + 1.0),
+        draws=2_000,
+    )
+    assert not found.refuted
+    assert 0.3 < found.epsilon_lower <= 1.0
+
+
 def test_only_named_lines_are_measured():
     def fit(rng, rows):
         secret = len(rows) + rng.normal(scale=0.1)
