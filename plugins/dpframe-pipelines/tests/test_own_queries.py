@@ -152,6 +152,17 @@ def test_all_pairs_differ_in_the_rows_of_one_user(sql, change):
             assert any(case.theirs.values())
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_users_with_more_rows_than_the_claim_covers_are_left_out(most):
+    visits = [{"user_id": f"p{at % 5}"} for at in range(9)]  # p4 has one, the others have two
+    tables = OwnTables({"visits": plain_table(visits)}, "user_id", {}, rows_per_user=most)
+    maker, rng = Maker(tables, parse("SELECT COUNT(*) FROM visits")), np.random.default_rng(0)
+    for case in [*maker.planned(), *(maker.by_chance(rng) for _ in range(20))]:
+        rows = [row[0] for each in (case.mine, case.rows) for row in each.get("visits", ())]
+        assert max(map(rows.count, rows)) <= most
+    assert len(tables.given_users) == (1 if most == 1 else 5)
+
+
 def test_rows_are_kept_by_the_comparisons_and_groups_pass_its_numbers():
     maker = Maker(own(), parse(shop.QUERIES["having"] + " AND amount >= 20"))
     cases = [case for case in maker.planned() if "passes 12 rows" in case.words]
