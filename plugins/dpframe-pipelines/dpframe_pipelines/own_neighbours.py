@@ -108,7 +108,7 @@ class Maker:
         own: Rows,
     ) -> Any:
         kept = self._columns[table.name, column.name]
-        serial = column.type == "INTEGER"
+        serial = column.type in ("INTEGER", "REAL")
         if column.kind == "user":
             name = f"u{number}" if number else "me"
             return max(column.values, default=0) + 1 + number if serial else name

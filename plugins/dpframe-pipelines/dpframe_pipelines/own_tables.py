@@ -200,6 +200,7 @@ class OwnTables:
                 )
                 raise ParameterError("columns", f"{what}; there are {self._listed()}")
         owners = self._owners()
+        self._links = {(parent, column) for column, parent in owners.values() if parent}
         self.tables = {name: self._table(name, *owners[name]) for name in self._in_order(owners)}
         self._drop_users()
 
@@ -308,6 +309,8 @@ class OwnTables:
         missing = len(there) < len(cells)
         if name == owner:
             return OwnColumn(name, "user" if parent is None else "link", kind, values)
+        if (table, name) in self._links and kind in ("INTEGER", "REAL", "TEXT"):
+            return OwnColumn(name, "identifier", kind, values)
         known = dict(self._known.get(table, {}).get(name, {}))
         if given := known.get("categories"):
             return OwnColumn(name, "category", kind, tuple(given), 0, 0, missing)

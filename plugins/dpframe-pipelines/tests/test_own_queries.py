@@ -163,6 +163,18 @@ def test_users_with_more_rows_than_the_claim_covers_are_left_out(most):
     assert len(tables.given_users) == (1 if most == 1 else 5)
 
 
+def test_the_rows_of_few_parents_have_keys_of_their_own():
+    few = {
+        "orders": [{"order_id": at + 1, "user_id": f"p{at}"} for at in range(10)],
+        "items": [{"order_id": 1 + at % 10, "price": at} for at in range(11)],
+    }
+    tables = OwnTables({name: plain_table(one) for name, one in few.items()}, "user_id", {})
+    maker = Maker(tables, parse("SELECT COUNT(*) FROM orders JOIN items USING (order_id)"))
+    for case in maker.planned():
+        rows = case.mine.get("orders", ()) + case.rows.get("orders", ())
+        assert len({row[0] for row in rows}) == len(rows)
+
+
 def test_rows_are_kept_by_the_comparisons_and_groups_pass_its_numbers():
     maker = Maker(own(), parse(shop.QUERIES["having"] + " AND amount >= 20"))
     cases = [case for case in maker.planned() if "passes 12 rows" in case.words]
