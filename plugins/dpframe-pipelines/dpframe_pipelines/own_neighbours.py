@@ -52,7 +52,9 @@ class Maker:
         for one in query.compared:
             pinned.setdefault(one.column.lower(), []).append(one)
         self._columns = {
-            (table.name, column.name): _kept(column, pinned.get(column.name.lower(), []))
+            (table.name, column.name): _kept(
+                column, pinned.get(column.name.lower(), []), beyond=tables.beyond
+            )
             for table in tables.owned
             for column in table.columns
         }
@@ -196,7 +198,7 @@ class Maker:
                 if column.missing:
                     mine = me(0, 1, last, 1.0, change=(*where, None))
                     yield self._of(low, mine, f"a user with a missing {'.'.join(where)}")
-                for sign in (1, -1) if column.bounded else ():
+                for sign in (1, -1) if column.bounded and self.tables.beyond else ():
                     far = sign * FAR * max(1.0, column.high - column.low)
                     cell = round(far) if column.type == "INTEGER" else far
                     mine = me(0, 1, 0, 1.0, change=(*where, cell))
@@ -272,8 +274,9 @@ class Maker:
         return self._of(_merged([*some, crowd]), mine, "users by chance")
 
 
-def _kept(column: OwnColumn, compared: Iterable[Compared]) -> OwnColumn:
+def _kept(column: OwnColumn, compared: Iterable[Compared], *, beyond: bool = True) -> OwnColumn:
     """Return a column with the values that comparisons with literals keep, if there are any."""
+    least, most = (-math.inf, math.inf) if beyond else (column.low, column.high)
     for one in compared:
         if column.kind == "number" and all(isinstance(x, int | float) for x in one.literals):
             step = 1.0 if column.type == "INTEGER" else max(1e-9, (column.high - column.low) / 1e3)
@@ -286,7 +289,8 @@ def _kept(column: OwnColumn, compared: Iterable[Compared]) -> OwnColumn:
             }.get(one.operator, (low, high))
             if ends[0] > ends[1]:
                 ends = (ends[0], ends[0]) if one.operator[0] == ">" else (ends[1], ends[1])
-            column = column._replace(low=float(ends[0]), high=float(ends[1]))
+            low, high = (float(min(max(end, least), most)) for end in ends)
+            column = column._replace(low=low, high=high)
         elif column.kind == "category":
             kept = tuple(value for value in column.values if _holds(value, one))
             column = column._replace(values=kept or one.literals[:1])

@@ -94,6 +94,8 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
     """"add-remove": a user is added or removed; "replace": its rows are replaced."""
     rows_per_user: Annotated[int, Ge(1)] | None = None
     """Most rows of a user in each table; no limit if it is not given."""
+    beyond: bool = True
+    """True if numbers may lie out of bounds."""
     keys: plain.Given = ()  # type: ignore[assignment]
     """Further keys of answers, such as values of expressions in GROUP BY."""
     batch: Annotated[int, Ge(1), Le(256)] = 150
@@ -129,6 +131,7 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
             known,
             replace=self.change == "replace",
             rows_per_user=self.rows_per_user,
+            beyond=self.beyond,
         )
 
     @cached_property
@@ -189,7 +192,11 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
         columns = [c for table in self.own.owned for c in table.columns if c.name.lower() in words]
         never = [NEVER["missing"]] * (not any(one.missing for one in columns))
         numbers = [one for one in columns if one.kind == "number"]
-        never += [NEVER["beyond"]] * (bool(numbers) and not any(one.bounded for one in numbers))
+        if self.beyond:
+            given = any(one.bounded for one in numbers)
+            never += [NEVER["beyond"]] * (bool(numbers) and not given)
+        else:
+            never += ["numbers out of bounds (beyond is false)"] * bool(numbers)
         return [*kinds, *never, "several queries"]
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
@@ -222,6 +229,7 @@ class OwnSettings(NamedTuple):
     columns: Mapping[str, Any]
     change: str = "add-remove"
     rows_per_user: int | None = None
+    beyond: bool = True
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of `sql-queries` without a query."""

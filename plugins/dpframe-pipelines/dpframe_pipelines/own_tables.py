@@ -176,6 +176,7 @@ class OwnTables:
             `high`.
         replace: True if a user is replaced, not added or removed.
         rows_per_user: most rows of a user in each table.
+        beyond: True if numbers may lie out of bounds.
     """
 
     def __init__(
@@ -186,11 +187,12 @@ class OwnTables:
         *,
         replace: bool = False,
         rows_per_user: int | None = None,
+        beyond: bool = True,
     ) -> None:
         if not tables:
             raise ParameterError("tables", "is empty")
         self._given, self._user, self._known = tables, user, columns
-        self.replace = replace
+        self.replace, self.beyond = replace, beyond
         self.many = min(MANY_ROWS, rows_per_user or MANY_ROWS)
         self.rows_per_user = rows_per_user
         for name, known in columns.items():
@@ -309,9 +311,8 @@ class OwnTables:
         missing = len(there) < len(cells)
         if name == owner:
             return OwnColumn(name, "user" if parent is None else "link", kind, values)
-        if (table, name) in self._links and kind in ("INTEGER", "REAL", "TEXT"):
-            return OwnColumn(name, "identifier", kind, values)
-        known = dict(self._known.get(table, {}).get(name, {}))
+        links = (table, name) in self._links and kind in ("INTEGER", "REAL", "TEXT")
+        known = {} if links else dict(self._known.get(table, {}).get(name, {}))
         if given := known.get("categories"):
             return OwnColumn(name, "category", kind, tuple(given), 0, 0, missing)
         low, high = known.get("low"), known.get("high")
@@ -319,7 +320,8 @@ class OwnTables:
             number = "REAL" if kind == "TEXT" else kind
             return OwnColumn(name, "number", number, values, low, high, missing, True)
         unique = len(values) == len(there) > FEW
-        if unique and (kind == "TEXT" or (kind == "INTEGER" and SERIAL.search(name))):
+        serial = kind == "TEXT" or (kind == "INTEGER" and SERIAL.search(name))
+        if links or (unique and serial):
             return OwnColumn(name, "identifier", kind, values, 0, 0, missing)
         if kind in ("INTEGER", "REAL") and not SERIAL.search(name):
             low, high = min(there, default=0), max(there, default=1)
@@ -360,12 +362,7 @@ class OwnTables:
 
     def _drop_users(self) -> None:
         """Keep the given rows of so many users that there are not too many rows."""
-        users = {
-            user: rows
-            for user, rows in self.users.items()
-            # The claim is not about users with more rows.
-            if max(map(len, rows.values())) <= (self.rows_per_user or math.inf)
-        }
+        users = {user: rows for user, rows in self.users.items() if self._is_covered(rows)}
         ranked = sorted(users.items(), key=lambda one: -_size(one[1]))
         step = max(1, math.ceil(sum(_size(rows) for _, rows in ranked) / MOST_ROWS))
         kept = [rows for _, rows in ranked[::step]]
@@ -377,6 +374,17 @@ class OwnTables:
             for table in self.tables.values()
             if table.owner is None
         }
+
+    def _is_covered(self, rows: Rows) -> bool:
+        """True if the claim is about a user with these rows."""
+        if max(map(len, rows.values())) > (self.rows_per_user or math.inf):
+            return False
+        return self.beyond or not any(
+            column.bounded and cell is not None and not column.low <= cell <= column.high
+            for name, own in rows.items()
+            for row in own
+            for column, cell in zip(self.tables[name].columns, row, strict=True)
+        )
 
     @property
     def owned(self) -> list[OwnTable]:

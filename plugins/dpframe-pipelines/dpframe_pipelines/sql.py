@@ -335,7 +335,7 @@ def audit_sql(
     if tables is not None:
         given = read_tables(tables, engine), user, columns or {}
         if queries is not None:
-            own = OwnSettings(*given, change=change, rows_per_user=rows_per_user)
+            own = OwnSettings(*given, change, rows_per_user, beyond)
             asked = own_queries(queries, epsilon, delta)
             return audit_own(engine, asked, own, budget, python, variant)
         columns = grammar_columns(*given)

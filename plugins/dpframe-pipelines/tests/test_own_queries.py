@@ -194,6 +194,21 @@ def test_what_the_tables_do_not_allow_is_never_tried():
     assert "a user with orders.amount out of bounds" in OwnQueries.from_params(given).all_features()
 
 
+def test_numbers_stay_in_their_bounds_if_the_claim_says_so():
+    visits = [{"user_id": f"p{at}", "x": float(at)} for at in range(10)]  # two out of bounds
+    given = {"v": plain_table(visits)}
+    bounds = {"v": {"x": {"low": 0, "high": 7}}}
+    for sql in ("SELECT SUM(x) FROM v WHERE x < 100", "SELECT SUM(x) FROM v WHERE x > 50"):
+        maker = Maker(OwnTables(given, "user_id", bounds, beyond=False), parse(sql))
+        for case in maker.planned():
+            rows = case.mine.get("v", ()) + case.rows.get("v", ())
+            assert all(0 <= row[1] <= 7 for row in rows)
+    params = {"tables": {"v": visits}, "user": "user_id", "columns": bounds, "query": sql}
+    features = OwnQueries.from_params({**params, "beyond": False}).all_features()
+    assert "numbers out of bounds (beyond is false)" in features
+    assert not any("v.x out of bounds" in one for one in features)
+
+
 def test_the_neighbourhood_keeps_its_promises():
     params = {"tables": shop.tables(), "user": "user_id", "query": shop.QUERIES["having"]}
     check_neighbourhood(OwnQueries.from_params({**params, "batch": 4}))
