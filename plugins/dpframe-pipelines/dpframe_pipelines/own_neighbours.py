@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -51,6 +52,12 @@ class Maker:
         pinned: dict[str, list[Compared]] = {}
         for one in query.compared:
             pinned.setdefault(one.column.lower(), []).append(one)
+        users = [v for t in tables.owned for c in t.columns if c.kind == "user" for v in c.values]
+        # The same in all tables, and of nobody whose rows are given.
+        self._first = 1 + max((one for one in users if isinstance(one, int | float)), default=0)
+        self._mark = ""
+        while any(re.fullmatch(rf"(me|u\d+){self._mark}", str(one), re.I) for one in users):
+            self._mark += "_"
         self._columns = {
             (table.name, column.name): _kept(
                 column, pinned.get(column.name.lower(), []), beyond=tables.beyond
@@ -113,7 +120,7 @@ class Maker:
         serial = column.type in ("INTEGER", "REAL")
         if column.kind == "user":
             name = f"u{number}" if number else "me"
-            return max(column.values, default=0) + 1 + number if serial else name
+            return self._first + number if serial else name + self._mark
         if column.kind == "link":
             return self._linked(table, column, at, own)
         if column.kind == "identifier":

@@ -194,6 +194,19 @@ def test_what_the_tables_do_not_allow_is_never_tried():
     assert "a user with orders.amount out of bounds" in OwnQueries.from_params(given).all_features()
 
 
+@pytest.mark.parametrize("users", [["me", "u1", "U2_", "x"], [1, 2, 3, 9]])
+def test_nobody_is_called_as_a_made_up_user(users):
+    given = {
+        "users": plain_table([{"user_id": one} for one in users]),
+        "orders": plain_table([{"user_id": one} for one in users[:3]]),
+    }
+    maker = Maker(OwnTables(given, "user_id", {}), parse(COUNT))
+    people = [maker.person(number) for number in range(13)]
+    made = [{rows[name][0][0] for name in ("users", "orders")} for rows in people]
+    assert all(len(one) == 1 for one in made)
+    assert not set(users) & set().union(*made)
+
+
 def test_numbers_stay_in_their_bounds_if_the_claim_says_so():
     visits = [{"user_id": f"p{at}", "x": float(at)} for at in range(10)]  # two out of bounds
     given = {"v": plain_table(visits)}
