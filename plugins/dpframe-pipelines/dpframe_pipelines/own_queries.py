@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +29,7 @@ from dpframe_pipelines.boxes import Budget, audited
 from dpframe_pipelines.engines import engine_box
 from dpframe_pipelines.own_neighbours import NEVER, Maker, Neighbours
 from dpframe_pipelines.own_tables import OwnTables, Rows, plain_table
-from dpframe_pipelines.sql_text import parse
+from dpframe_pipelines.sql_text import parse, tables_in
 from dpframe_pipelines.trial_calls import trial_calls, unanswered
 
 MOST_KEYS = 256
@@ -107,7 +106,14 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
         return self.own.adjacency
 
     def check(self) -> None:
-        self.own  # noqa: B018  # read here, so that a mistake is reported with its place
+        own = self.own  # read here, so that a mistake is reported with its place
+        owned = {table.name.lower() for table in own.owned}
+        if self.query and not owned & {name[-1].lower() for name in tables_in(self.query)}:
+            raise ParameterError(
+                "query",
+                f"{self.query} uses no table whose rows users own, so no user changes its "
+                f"answers; there are {', '.join(table.name for table in own.owned)}",
+            )
 
     def params(self) -> dict[str, Any]:
         written = {name: plain.written(getattr(self, name)) for name in _PLAIN}
@@ -296,9 +302,11 @@ def audit_own(
     shared, entries = settings.params(), []
     for query in asked:
         # PostgreSQL would read the user's own table, the same for D and D′.
-        named = "|".join(map(re.escape, settings.tables))
-        if found := re.search(rf'\b(FROM|JOIN)\s+(\w+\s*\.\s*"?({named}))\b', query.sql, re.I):
-            raise DpframeError(f"{query.sql}: write {found[3]} in place of {found[2]}")
+        named = {name.lower() for name in settings.tables}
+        for *qualified, name in tables_in(query.sql):
+            if qualified and name.lower() in named:
+                whole = ".".join([*qualified, name])
+                raise DpframeError(f"{query.sql}: write {name} in place of {whole}")
         own = OwnQueries.from_params({**shared, "query": query.sql})
         claim = {"epsilon": query.epsilon, "delta": query.delta}
         calls = trial_calls(

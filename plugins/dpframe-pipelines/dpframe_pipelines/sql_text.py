@@ -63,6 +63,40 @@ def parse(sql: str) -> Parsed:
     return Parsed(items, sources, keys, "ORDER" in clauses, _compared(tokens), numbers, words)
 
 
+def tables_in(sql: str) -> list[tuple[str, ...]]:
+    """Return the names after FROM and JOIN, at all depths, each with what qualifies it."""
+    tokens = [one for one in _TOKEN.findall(sql) if not one.startswith(("--", "/*"))]
+    found: list[tuple[str, ...]] = []
+    outer: list[tuple[bool, bool]] = []
+    listed = expected = False  # in a list of tables; the next word is a table
+    selects = True  # False in calls such as EXTRACT(year FROM t)
+    for at, token in enumerate(tokens):
+        word, before = token.upper(), tokens[at - 1].upper() if at else ""
+        if token == "(":
+            outer.append((listed, selects))
+            selects, listed = expected, expected
+        elif token == ")":
+            listed, selects = outer.pop() if outer else (False, True)
+            expected = False
+        elif word == "JOIN" or (word == "FROM" and before != "DISTINCT" and selects):
+            listed = expected = True
+        elif word == "FROM" and before == "(":
+            listed = expected = selects = True
+        elif word in _CLAUSES:
+            listed = expected = False
+            selects = selects or word == "SELECT"
+        elif token == ",":
+            expected = listed
+        elif expected and _WORD.fullmatch(token) and word not in ("LATERAL", "ONLY"):
+            name = [_bare(token)]
+            while tokens[at + 1 : at + 2] == ["."] and at + 2 < len(tokens):
+                at += 2  # noqa: PLW2901
+                name.append(_bare(tokens[at]))
+            found.append(tuple(name))
+            expected = False
+    return found
+
+
 def _clauses(tokens: list[str]) -> dict[str, list[str]]:
     """Return the clauses of the last SELECT outside of parentheses; the first of a UNION."""
     found: dict[str, list[str]] = {}

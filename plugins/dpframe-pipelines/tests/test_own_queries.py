@@ -15,7 +15,7 @@ from dpframe_pipelines.own_neighbours import Maker
 from dpframe_pipelines.own_queries import OwnQueries, own_queries
 from dpframe_pipelines.own_tables import OwnTables, plain_table
 from dpframe_pipelines.programs import queries
-from dpframe_pipelines.sql_text import parse
+from dpframe_pipelines.sql_text import parse, tables_in
 from pipelines_support import postgresql, shop
 
 import dpframe
@@ -53,6 +53,19 @@ def test_comparisons_with_literals_are_read():
     text = "SELECT 1 FROM t WHERE a >= 3 AND b IN ('x', 'y''s') AND c BETWEEN 1 AND 2.5 -- d = 4"
     found = [(one.column, one.operator, one.literals) for one in parse(text).compared]
     assert found == [("a", ">=", (3,)), ("b", "IN", ("x", "y's")), ("c", "BETWEEN", (1, 2.5))]
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ('SELECT EXTRACT(day FROM x.a) FROM a x, "s".b JOIN c ON c.d = 1, d', "a s.b c d"),
+        ("WITH e AS (SELECT f(1, 2), x FROM a) SELECT 1 FROM (b JOIN c USING (x, y))", "a b c"),
+        ("FROM a SELECT x, y WHERE x IS DISTINCT FROM y AND z IN (SELECT z FROM b, c)", "a b c"),
+        ("SELECT x FROM LATERAL (SELECT 1 FROM a) b, c -- FROM d", "a c"),
+    ],
+)
+def test_the_tables_of_a_text_are_found(sql, names):
+    assert [".".join(one) for one in tables_in(sql)] == names.split()
 
 
 def test_a_text_keeps_its_lines_and_its_label_is_one_line():
@@ -455,8 +468,14 @@ def test_what_is_missing_is_named():
         audit_sql(noisy_tables, tables=shop.tables(), epsilon=1.0)
     with pytest.raises(dpframe.DpframeError, match=r"write users in place of public\.users"):
         audited(SQLite(), ["SELECT COUNT(*) FROM public.users"])
+    for public in ('"public".users', "cities c, public . users"):
+        with pytest.raises(dpframe.DpframeError, match=r"write users in place of public\.users"):
+            audited(SQLite(), [f"SELECT COUNT(*) FROM {public}"])
     with pytest.raises(dpframe.DpframeError, match="no such table: user"):
-        audited(SQLite(), ["SELECT COUNT(*) FROM user"])
+        audited(SQLite(), ["SELECT COUNT(*) FROM user, users"])
+    for text in ("SELECT 5", "SELECT COUNT(*) FROM cities", "SELECT COUNT(*) FROM user"):
+        with pytest.raises(dpframe.plugins.ParameterError, match="no table whose rows users own"):
+            audited(SQLite(), [text])
 
 
 def noisy_tables(tables, query):
