@@ -325,7 +325,7 @@ def audit_sql(
         A consistent record never means that the engine is private.
 
     Raises:
-        ParameterError: the tables, or `user`, do not fit each other; a query uses no table of users.
+        ParameterError: the tables, or `user`, do not fit each other, or the query.
         DpframeError: trial calls before the search show that answers cannot be read, or that
             queries fail by a mistake; the message names the query and the line.
         UndecidedError: all trial calls returned the same number.
