@@ -232,19 +232,61 @@ class OwnTables:
             raise ParameterError(
                 "user", f"no table has a column {given!r}; there are {self._listed()}"
             )
-        first = next(column for column in named.values() if column)
         # A column of a mapping may also name the owner of another table's rows.
-        ids = {one for t, c in named.items() if c == first for one in self._column(t, first)}
-        owners: dict[str, tuple[str | None, str | None]] = {}
-        for table, column in named.items():
-            parent = None
-            if column is not None and not ids & {*self._column(table, column)}:
-                parent = next((o for o in named if o != table and self._is_key(o, column)), None)
-            owners[table] = (column, parent)
+        parents = {t: self._parents(t, named) for t in named}
+        for table in given if isinstance(given, Mapping) else ():
+            parents[table] = [o for o in parents[table] if table not in parents[o]]
+        first = next((t for t in named if named[t] and not parents[t]), None)
+        if first is None:
+            raise ParameterError("user", f"no table has users of its own: {given}")
+        own = [t for t, c in named.items() if c == named[first] and not parents[t]]
+        ids = {one for t in own for one in self._column(t, str(named[first]))} - {None}
+        owners = {t: (c, self._parent(t, c, parents[t], ids)) for t, c in named.items()}
         for table, (column, _) in list(owners.items()):
             if column is None and not (isinstance(given, Mapping) and table in given):
                 owners[table] = self._link(table, owners)
         return owners
+
+    def _parents(self, table: str, named: Mapping[str, str | None]) -> list[str]:
+        """Return the other tables whose key is the owning column of a table."""
+        column = named[table]
+        # Any table may call its own key "id".
+        if column is None or (column.lower() == "id" and self._is_key(table, column)):
+            return []
+        cells = {*self._column(table, column)} - {None}
+        return [
+            other
+            for other, own in named.items()
+            if other != table
+            and own not in (None, column)
+            and self._is_key(other, column)
+            and cells & {*self._column(other, column)}
+        ]
+
+    def _parent(
+        self, table: str, column: str | None, parents: Sequence[str], ids: set[Any]
+    ) -> str | None:
+        """Return the table whose rows own those of a table; None if users own them.
+
+        Raises:
+            ParameterError: there are several, or the values are also those of users.
+        """
+        if column is None:
+            return None
+        cells = {*self._column(table, column)} - {None}
+        if not parents:  # perhaps one whose own link is not given
+            more = (o for o in self._given if o != table and self._is_key(o, column))
+            return None if cells & ids else next(more, None)
+        parents = [o for o in parents if cells <= {*self._column(o, column)}] or parents
+        other = cells & ids and not cells <= {*self._column(parents[0], column)}
+        if len(parents) > 1 or other:
+            listed = [*parents, *(["users"] if other else [])]
+            raise ParameterError(
+                "user",
+                f"{table}.{column} may link its rows to {' or '.join(listed)}; name the column of "
+                "the link so that one table alone has it, with values that users have not",
+            )
+        return parents[0]
 
     def _is_key(self, table: str, column: str | None) -> bool:
         """True if a column is in a table, and each of its values once."""

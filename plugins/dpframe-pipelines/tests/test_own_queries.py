@@ -128,6 +128,38 @@ def test_owners_can_be_given():
         OwnTables(given, "user_id", {})
 
 
+@pytest.mark.parametrize("names", [("orders", "items"), ("items", "orders")])
+def test_a_link_is_kept_although_its_values_are_also_those_of_users(names):
+    rows = {
+        "orders": [{"order_id": 1 + at, "user_id": 1 + at % 7} for at in range(20)],
+        "items": [{"order_id": 1 + at % 20, "price": at} for at in range(40)],
+    }
+    user = {"orders": "user_id", "items": "order_id"}
+    given = {name: plain_table(rows[name]) for name in names}
+    tables = OwnTables(given, user, {})
+    assert tables.tables["items"].parent == "orders"
+    assert {row[1] % 20 % 7 for row in tables.users[3]["items"]} == {2}
+    rows["items"].append({"order_id": 99, "price": 1})  # of no order
+    with pytest.raises(dpframe.plugins.ParameterError, match="to orders or users; name the col"):
+        OwnTables({name: plain_table(rows[name]) for name in names}, user, {})
+
+
+def test_tables_of_different_users_are_no_links():
+    given = {name: plain_table([{"user_id": at}]) for at, name in enumerate("ab")}
+    tables = OwnTables(given, "user_id", {}).tables.values()
+    assert [table.parent for table in tables] == [None, None]
+
+
+def test_keys_of_tables_of_users_are_no_links():
+    people = [{"id": at, "email": f"m{at}"} for at in range(1, 9)]
+    orders = [{"id": at, "user_id": 1 + at % 8, "email": f"m{at}"} for at in range(1, 9)]
+    given = {"users": plain_table(people), "orders": plain_table(orders)}
+    for user in ({"users": "id", "orders": "user_id"}, {"users": "id", "orders": "email"}):
+        tables = OwnTables(given, user, {}).tables
+        assert tables["users"].parent is None
+        assert tables["orders"].parent == ("users" if user["orders"] == "email" else None)
+
+
 def test_columns_are_read_from_the_rows_unless_they_are_given():
     text = str(own(columns={"orders": {"amount": {"low": 0, "high": 50}}}))
     assert "amount REAL (0 to 50)" in text
