@@ -29,7 +29,7 @@ DESIGNS = (
     ((0.95, 1), (0.95, 0)),
     ((0.95, 1), (0.95, 1)),
 )
-"""Of the columns in turn: the share of the first group, and 1 if a record moves there, 0 if away.
+"""By column in turn: the share of the first group, and 1 if a record moves there, 0 if away.
 
 A choice between two columns loses most if the record joins the larger group of one, and leaves that
 of the other, whichever groups these are."""

@@ -141,7 +141,7 @@ def followed(rng: np.random.Generator, p: Sequence[float], q: Sequence[float]) -
     ],
 )
 def test_the_bets_behind_a_kind_are_valid(p: Any, q: Any, turned: bool) -> None:
-    """Of 60 right pairs at their exact claim 1 in 20 may be refuted; false-alarm rate 1e-6."""
+    """At most 1 in 20 of 60 right pairs may be refuted at their claim; false-alarm rate 1e-6."""
     p, q = (q, p) if turned else (p, q)
     rng = np.random.default_rng(1)
     wrong = sum(followed(rng, p, q).best >= math.log(20) for _ in range(60))

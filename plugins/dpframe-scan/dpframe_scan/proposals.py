@@ -158,7 +158,7 @@ class DataPlan:
     """Neighbours: a record is replaced or added, any two records, numbers that differ by at most
     the sensitivity (all of them, or one); "unknown" is the weakest reading."""
     length: int = 1
-    """How many numbers."""
+    """Number of numbers in the data."""
     assumed: tuple[str, ...] = ()
     """Sentences."""
     conditions: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""How callables are found and called, on a package that is written for these tests."""
+"""Find and call callables of a package that is written for these tests."""
 
 from __future__ import annotations
 

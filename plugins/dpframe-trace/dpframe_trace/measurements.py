@@ -90,7 +90,7 @@ class MeasurementAudit:
     mu_lower: float
     """Certified μ: the measurements satisfy μ-Gaussian DP for no smaller μ."""
     confidence: float
-    """Of each bound alone."""
+    """Confidence of each bound alone."""
 
     def __str__(self) -> str:
         verdict = "the claim is refuted" if self.refuted else "the claim is not refuted"
