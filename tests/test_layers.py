@@ -27,7 +27,7 @@ def test_imports_go_downwards() -> None:
     ("file", "line"),
     [
         ("stats/joint.py", "from dpframe.interfaces import plugin"),
-        ("engine/plan.py", "def late():\n    from dpframe.commands import run"),
+        ("engine/schedule.py", "def late():\n    from dpframe.commands import run"),
         ("builtin/tables.py", "from dpframe.common import text"),
         ("report/verdict_text.py", "import jax"),
         ("common/text.py", "from dpframe.common import machine"),
