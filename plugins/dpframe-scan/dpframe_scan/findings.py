@@ -12,7 +12,8 @@ from typing import Any
 import tomli
 
 from dpframe import DpframeError
-from dpframe_scan.proposals import DataPlan, Proposal
+from dpframe_scan.data_plans import DataPlan
+from dpframe_scan.proposals import Proposal
 from dpframe_scan.search import Cell, Found, claim_words, tested_claim
 from dpframe_scan.sources import check_expression, literal, source_of
 from dpframe_scan.trials import Called

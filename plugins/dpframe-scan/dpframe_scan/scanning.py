@@ -14,7 +14,7 @@ from typing import Any
 
 from dpframe import DpframeError
 from dpframe_scan import environment, findings
-from dpframe_scan.proposals import Target
+from dpframe_scan.callables import Target
 from dpframe_scan.search import (
     BATCH,
     Cell,

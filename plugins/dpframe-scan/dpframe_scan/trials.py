@@ -21,15 +21,9 @@ from typing import Any, NamedTuple
 
 from dpframe import DpframeError
 from dpframe.plugins import bound_to_parent
-from dpframe_scan.proposals import (
-    PUBLIC,
-    Parameter,
-    Proposal,
-    Target,
-    expressions,
-    proposals,
-    target_of,
-)
+from dpframe_scan.callables import Parameter, Target, target_of
+from dpframe_scan.proposals import Proposal, proposals
+from dpframe_scan.settings import PUBLIC, expressions
 from dpframe_scan.sources import source_of
 
 PROGRAM = Path(__file__).parent / "programs" / "adapter.py"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from dpframe_scan import findings, search
-from dpframe_scan.proposals import DataPlan, Proposal, Relation, Target, described
+from dpframe_scan.callables import Target, described
+from dpframe_scan.data_plans import DataPlan, Relation
+from dpframe_scan.proposals import Proposal
 from dpframe_scan.search import Cell
 from dpframe_scan.sources import check_expression
 from dpframe_scan.trials import Called

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from dpframe_scan import commands, environment, proposals, scanning
+from dpframe_scan import commands, data_plans, environment, scanning
 from dpframe_scan.trials import PackageImportError
 from typer.testing import CliRunner
 
@@ -100,7 +100,7 @@ def test_a_scan_finds_the_wrong_callables_and_no_others(python: str, tmp_path: P
         "tinydp.tools.compute_sigma": "not a mechanism",
         "tinydp.tools.dp_sum": "consistent",
         "tinydp.tools.licensed": "not called",
-        "tinydp.tools.unit_sum": f"violated if {proposals.UNBOUNDED}",
+        "tinydp.tools.unit_sum": f"violated if {data_plans.UNBOUNDED}",
         "tinydp.tools.wrong_sum": "violated",
     }
     written = {path.name for path in (tmp_path / "tests").glob("*.py")}

@@ -6,9 +6,9 @@ import dataclasses
 import time
 
 import pytest
-from dpframe_scan import proposals, trials
+from dpframe_scan import data_plans, proposals, trials
+from dpframe_scan.callables import Parameter, Target
 from dpframe_scan.programs import adapter
-from dpframe_scan.proposals import Target
 from dpframe_scan.sources import source_of
 from dpframe_scan.trials import Called, Interpreter
 
@@ -93,7 +93,7 @@ def test_a_callable_that_is_not_told_the_bounds_is_violated_only_if_it_allows_th
     assert told is not None
     assert told.data.conditions == ()
     assert untold is not None
-    assert untold.data.conditions == (proposals.UNBOUNDED,)
+    assert untold.data.conditions == (data_plans.UNBOUNDED,)
 
 
 def test_a_message_about_integers_changes_the_sensitivity(
@@ -124,10 +124,10 @@ def test_a_model_releases_what_its_documentation_calls_an_attribute_but_no_train
 def test_no_conversion_of_the_scan_itself_can_raise(targets: dict[str, Target]) -> None:
     plans = [one.data for one in proposals.proposals(targets["Means"])]
     (labelled,) = [one for one in plans if "dtype=int" in one.inputs["y"]]
-    assert labelled.schema[-1] == proposals.CLASSES
-    whole = proposals.Parameter("values", "", True, None, "list[int]", "")
-    context = proposals.Context(targets["dp_sum"], "", frozenset())
-    for plan in proposals.data_plans([whole], context):
+    assert labelled.schema[-1] == data_plans.CLASSES
+    whole = Parameter("values", "", True, None, "list[int]", "")
+    context = data_plans.Context(targets["dp_sum"], "", frozenset())
+    for plan in data_plans.data_plans([whole], context):
         if any("int" in text for text in plan.inputs.values()):
             (column,) = plan.schema
             assert (column["nan"], column["out_of_bounds"]) == (False, False)
