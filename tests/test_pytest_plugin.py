@@ -139,10 +139,13 @@ def written(directory: Path, name: str = PAGE) -> list[str]:
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    (shown,) = written(tmp_path, "README.md")
-    said = re.sub(r"[\d.,]+", "#", run(tmp_path))
-    for line in re.sub(r"[\d.,]+", "#", shown).splitlines():
-        assert line in said.splitlines()
+    refuted, passed = written(tmp_path, "README.md")
+    test = tmp_path / "test_release.py"
+    for shown, scale in ((refuted, "1.0"), (passed, "2.0")):
+        test.write_text(test.read_text().replace("scale=1.0", f"scale={scale}"))
+        said = re.sub(r"[\d.,]+", "#", run(tmp_path, "-rA", "--dpframe-seconds", "1"))
+        for line in re.sub(r"[\d.,]+", "#", shown).splitlines():
+            assert line in said.splitlines()
 
 
 @pytest.mark.slow
