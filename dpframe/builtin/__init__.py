@@ -105,6 +105,7 @@ def dpframe_reports() -> dict[str, str]:
         ".csv": "dpframe.results.rows",
         ".md": "dpframe.report.markdown",
         ".xml": "dpframe.report.junit",
+        ".json": "dpframe.results.store",
     }
 
 

@@ -178,7 +178,7 @@ def run(
     Args:
         out: Directory for the record. Default: runs/<audit name>/.
         resume: Continue from the counts in DIR, or discard them.
-        report: Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.
+        report: Also write a report: .html, .md, .csv, .json or .xml (JUnit). Repeatable.
         shard: Count only part I of N equal parts of the draws. Combine them with dpframe merge.
         cluster: Count on a Dask scheduler's workers.
         blocks: Keep the counts of N parts of the draws, for dpframe verify to draw again.

@@ -245,7 +245,7 @@ def report(
     """Write a report of a run or of scores, as a page or a table.
 
     Args:
-        out: The report to write: .html, .md, .csv or .xml (JUnit).
+        out: The report to write: .html, .md, .csv, .json or .xml (JUnit).
     """
     from dpframe.report import delivery
     from dpframe.results.model import Record

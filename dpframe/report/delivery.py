@@ -41,8 +41,9 @@ def report(
     Args:
         record: a record as `dpframe.audit` returns it, its file, or the folder of a run; or the
             answer of `dpframe.score` or `dpframe.score_one_run`, or the file of its JSON.
-        path: the file of the report. Its suffix decides the format: .html, .md, .csv, or .xml
-            (JUnit, only for audits). Without a path the HTML is returned, which a notebook shows.
+        path: the file of the report. Its suffix decides the format: .html, .md, .csv, .json
+            (the record itself), or .xml (JUnit, only for audits). Without a path the HTML is
+            returned, which a notebook shows.
 
     Raises:
         RecordError: it is not a record, or it was altered.
@@ -68,13 +69,15 @@ def report_as(suffix: str, record: Record | Mapping[str, Any], prefix: str = "")
 
 
 def scores_document(answer: Mapping[str, Any], suffix: str) -> str:
-    """Return the answer about scores, or its JSON, as the text of an HTML, Markdown or CSV file.
+    """Return the answer about scores, or its JSON, as the text of a file.
 
     Raises OutputError if there is no such report of scores, DpframeError if it is not such an
     answer.
     """
     _check_suffix(suffix)
     try:
+        if suffix.lower() == ".json":
+            return store.dumps(answer)
         if suffix.lower() == ".csv":
             return scores.as_csv(answer)
         if suffix.lower() == ".md":
@@ -88,8 +91,8 @@ def scores_document(answer: Mapping[str, Any], suffix: str) -> str:
 
 def _check_suffix(suffix: str) -> None:
     """Raise OutputError if no report of scores has this suffix."""
-    if suffix.lower() not in (".html", ".md", ".csv"):
-        raise OutputError(f"{suffix or 'no suffix'}: a report of scores is .html, .md or .csv")
+    if suffix.lower() not in (".html", ".md", ".csv", ".json"):
+        raise OutputError(f"{suffix or 'no suffix'}: a report of scores is .html, .md, .csv or .json")
 
 
 def check(path: Path, *, of_scores: bool = False) -> None:

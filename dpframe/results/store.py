@@ -70,6 +70,9 @@ def dumps(record: Record | Mapping[str, Any]) -> str:
     return json.dumps(strict(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+document = dumps  # the report with the suffix .json
+
+
 def write(record: Record, directory: Path) -> Path:
     """Write the record of a run; raises OutputError if the directory cannot be written to."""
     target = directory / NAME

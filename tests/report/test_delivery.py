@@ -33,7 +33,7 @@ def test_the_package_is_the_function_however_it_was_imported(record):
     assert "1 of 2 claims violated" in page
 
 
-@pytest.mark.parametrize("suffix", [".html", ".md", ".csv", ".xml"])
+@pytest.mark.parametrize("suffix", [".html", ".md", ".csv", ".xml", ".json"])
 def test_a_report_in_a_file(record, tmp_path, suffix):
     for given in (record, record.as_dict(), record.as_json()):
         path = tmp_path / "new" / f"report{suffix}"

@@ -29,6 +29,11 @@ def record(coarse_bounds_of_module: None) -> Record:
     return dpframe.audit(spec("laplace", "laplace-half-scale", trials=6_000), plugins=[Three])
 
 
+def test_a_report_as_json_is_the_record(record: Record, tmp_path: Path) -> None:
+    dpframe.report(record, tmp_path / "kept.json")
+    assert dpframe.load(tmp_path / "kept.json").as_json() == record.as_json()
+
+
 def test_the_witness_is_a_spec_of_its_own(record: Record) -> None:
     cell = witness.witness_of(record)
     assert cell.mechanism.label == "laplace-half-scale"
