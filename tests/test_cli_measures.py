@@ -329,4 +329,4 @@ def test_a_report_of_scores_by_either_command() -> None:
     assert text.startswith("## ○ The claim is not refuted at 95 % confidence.")
     wrong = invoke(*asked, "--report", "r.xml")
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "reports of scores are .html, .md, .csv and .json" in wrong.stderr
+    assert "must be .html, .md, .csv or .json" in wrong.stderr

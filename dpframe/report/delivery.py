@@ -92,7 +92,7 @@ def scores_document(answer: Mapping[str, Any], suffix: str) -> str:
 def _check_suffix(suffix: str) -> None:
     """Raise OutputError if no report of scores has this suffix."""
     if suffix.lower() not in (".html", ".md", ".csv", ".json"):
-        raise OutputError(f"{suffix}: reports of scores are .html, .md, .csv and .json")
+        raise OutputError(f"{suffix or 'no suffix'}: its format must be .html, .md, .csv or .json")
 
 
 def check(path: Path, *, of_scores: bool = False) -> None:
