@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
     """Return the estimators: of one event, of all cuts, of divergences, and of canaries."""
-    from dpframe_baselines import canaries, divergences, events, one_run
+    from dpframe_baselines import canaries, divergences, events, one_run, sequential
 
     return [
         events.DPSniper,
@@ -26,6 +26,9 @@ def dpframe_estimators() -> list[type[Estimator]]:
         divergences.AuditoriumHistogram,
         divergences.AuditoriumRenyi,
         divergences.AuditoriumMMD,
+        divergences.RenyiDonskerVaradhan,
+        sequential.SequentialMMD,
+        sequential.SequentialFDP,
         canaries.OneRunFDPGaussian,
         canaries.OneRunXiang,
         one_run.OneRunSteinke,

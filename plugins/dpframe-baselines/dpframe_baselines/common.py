@@ -152,15 +152,18 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     def bound(delta: float) -> float:
         return largest(lambda epsilon: tested(epsilon, delta, 0.0) <= 1 - query.confidence)
 
-    lower, claim = bound(query.delta), query.claim
+    claim = query.claim
+    lower = 0.0 if query.only == "p-values" else bound(query.delta)
     if claim is None:
         return Estimate(epsilon, epsilon_lower=lower)
     points = [(delta, claim.epsilon_at(delta)) for delta in claim.telling_deltas]
-    contrasts = [Contrast(delta, bound(delta), most) for delta, most in points]
     exact, resolved = (
         min(tested(most, delta, slack) for delta, most in points)
         for slack in (0.0, query.resolution)
     )
+    if query.only == "p-values":
+        return Estimate(epsilon, lower, p_value=exact, p_resolved=max(exact, resolved))
+    contrasts = [Contrast(delta, bound(delta), most) for delta, most in points]
     return Estimate(
         epsilon,
         epsilon_lower=lower,

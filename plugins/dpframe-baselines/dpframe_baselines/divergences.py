@@ -7,7 +7,19 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dpframe.plugins import Estimate, Floats, Ge, Gt, Ints, Query, Tree
+from dpframe.plugins import (
+    Claim,
+    Estimate,
+    Floats,
+    GaussianDP,
+    Ge,
+    Gt,
+    Ints,
+    Query,
+    RenyiDP,
+    Tree,
+    ZeroConcentratedDP,
+)
 from dpframe.stats.histograms import hockey_stick
 from dpframe_baselines.common import (
     IID,
@@ -184,6 +196,101 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
         return (g if forwards else -g), forwards
 
 
+class RenyiDonskerVaradhan(Baseline, name="renyi-donsker-varadhan"):
+    """A Rényi divergence by its Donsker–Varadhan form over a bounded class [Kim2026].
+
+    For every g, D_α(P‖Q) ≥ α/(α − 1) ln E_P e^{(α−1)g} − ln E_Q e^{αg} [Birrell2021]. The class are
+    functions of 20 groups of scores within ±C; the pilot chooses g, C and the direction. The paper
+    trains networks, and its interval holds for the whole class; here fresh draws limit both means
+    by the empirical Bernstein inequality [Maurer2009, theorem 4], at half of the error each. It
+    refutes ε-DP as `auditorium-renyi` does, and Rényi, concentrated or Gaussian DP if the limit
+    exceeds their own divergence. One-sided, valid at finite samples. The bound is one on ε-DP:
+    at δ > 0 it certifies nothing.
+    """
+
+    certifies: ClassVar[bool] = True
+    assumption: ClassVar[str] = IID
+    reference: ClassVar[str] = (
+        "after [Kim2026] (arXiv:2605.21938), with [Birrell2021] (arXiv:2007.03814) and "
+        "[Maurer2009, theorem 4] (arXiv:0907.3740)"
+    )
+
+    order: Annotated[float, Gt(1)] = 2.0
+    """α."""
+
+    def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
+        alpha, (g, forwards) = self.order, self._chosen(layout, min(query.trials))
+        sample = merged(layout, counts)
+        sides = (sample.p, sample.q) if forwards else (sample.q, sample.p)
+
+        def test(most: float, slack: float) -> float:
+            return smallest(lambda error: limit(*sides, g, alpha, error, slack) > most)
+
+        def p_value(epsilon: float, delta: float, slack: float) -> float:
+            return test(response_divergence(epsilon, alpha), slack) if delta == 0 else 1.0
+
+        point = max(0.0, limit(*sides, g, alpha, math.inf, 0.0))
+        reached = largest(lambda epsilon: response_divergence(epsilon, alpha) < point)
+        found = from_test(p_value, query, reached)
+        claimed = _claimed_divergence(query.claim, alpha)
+        if claimed is None:
+            return found
+        exact, resolved = (test(claimed, slack) for slack in (0.0, query.resolution))
+        return found._replace(p_value=exact, p_resolved=max(exact, resolved))
+
+    def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
+        g, forwards = self._chosen(layout, min(trials))
+        evidence = (g if forwards else -g)[groups(layout)]
+        counts = np.zeros(np.shape(layout["pilot"]), np.int64)
+        counts[0, 1 + evidence.argmin()], counts[1, 1 + evidence.argmax()] = trials
+        return counts
+
+    def _chosen(self, layout: Tree, trials: int) -> tuple[Floats, bool]:
+        """Return g of each group, and True if P is D′: those of the pilot's largest limit."""
+        pilot = merged(layout, layout["pilot"])
+        sides = [max(1, trials) * (side + 1) / (side.sum() + len(side)) for side in pilot]
+        ratio = np.log(sides[1] / sides[0])
+        tries = [
+            (np.clip(way * ratio, -reach, reach), way > 0) for reach in REACHES for way in (1, -1)
+        ]
+
+        def shown(one: tuple[Floats, bool]) -> float:
+            p, q = sides[::-1] if one[1] else sides
+            return limit(p, q, one[0], self.order, 0.1, 0.0)
+
+        return max(tries, key=shown)
+
+
+REACHES = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def limit(p: Floats, q: Floats, g: Floats, alpha: float, error: float, slack: float) -> float:
+    """Return a lower limit of D_α(P‖Q) from counts p and q; at an infinite error the estimate."""
+    ends = []
+    for side, power, sign in ((p, alpha - 1, -1.0), (q, alpha, 1.0)):
+        n, values, most = float(side.sum()), np.exp(power * g), float(np.exp(power * g).max())
+        if n < 2:
+            return -math.inf
+        mean, spread = float(side @ values) / n, most - float(values.min())
+        variance = float(side @ (values - mean) ** 2) / (n - 1)
+        log = math.log(4 / error) if error <= 1 else 0.0
+        width = math.sqrt(2 * variance * log / n) + 7 * spread * log / (3 * (n - 1))
+        ends.append(mean + sign * (width + slack * spread))
+    return alpha / (alpha - 1) * math.log(ends[0]) - math.log(ends[1]) if ends[0] > 0 else -math.inf
+
+
+def _claimed_divergence(claim: Claim | None, alpha: float) -> float | None:
+    """Return the largest D_α that a claim of Rényi, concentrated or Gaussian DP allows, if any."""
+    match claim:
+        case RenyiDP(order=order, epsilon=epsilon) if alpha <= order:
+            return epsilon
+        case ZeroConcentratedDP(rho=rho):
+            return alpha * rho
+        case GaussianDP(mu=mu):
+            return alpha * mu**2 / 2
+    return None
+
+
 def response_divergence(epsilon: float, alpha: float) -> float:
     """Return D_α of randomised response, the largest under ε-DP [Kairouz2015, theorem 2.1]."""
     # (e^{αε} + e^{(1−α)ε})/(1 + e^ε), with e^{(α−1)ε} factored out.
@@ -238,6 +345,17 @@ def blocks(layout: Tree, sample: Sample) -> Floats:
     Counts lose the order of the draws, so the draws are shuffled with a seed from the pilot: a
     random order has the same distribution as the true one.
     """
+    kernel = gaussian_kernel(layout)
+    rng = np.random.default_rng(np.asarray(layout["pilot"]).ravel())
+    number = min(BLOCKS, *(int(side.sum()) // 2 for side in sample))
+    bins = np.arange(len(kernel), dtype=np.int16)
+    sides = [rng.permutation(np.repeat(bins, side))[: 2 * number] for side in sample]
+    (x0, x1), (y0, y1) = ((side[:number], side[number:]) for side in sides)
+    return np.asarray(kernel[x0, x1] + kernel[y0, y1] - kernel[x0, y1] - kernel[x1, y0], np.float64)
+
+
+def gaussian_kernel(layout: Tree) -> Floats:
+    """Return the kernel between bins, [bins, bins], as wide as the pilot's interquartile range."""
     edges = np.asarray(layout["edges"], np.float64)
     finite = edges[np.isfinite(edges)] if np.isfinite(edges).any() else np.zeros(1)
     places = np.append(finite[:1], edges)
@@ -246,10 +364,4 @@ def blocks(layout: Tree, sample: Sample) -> Floats:
     both = np.repeat(places, pilot.q + pilot.p)
     low, high = np.quantile(both, [0.25, 0.75]) if len(both) else (0.0, 0.0)
     width = max(high - low, 1e-9 * max(1.0, float(np.abs(places).max())))
-    kernel = np.exp(-(((places[:, None] - places) / width) ** 2) / 2)
-    rng = np.random.default_rng(np.asarray(layout["pilot"]).ravel())
-    number = min(BLOCKS, *(int(side.sum()) // 2 for side in sample))
-    bins = np.arange(len(places), dtype=np.int16)
-    sides = [rng.permutation(np.repeat(bins, side))[: 2 * number] for side in sample]
-    (x0, x1), (y0, y1) = ((side[:number], side[number:]) for side in sides)
-    return np.asarray(kernel[x0, x1] + kernel[y0, y1] - kernel[x0, y1] - kernel[x1, y0], np.float64)
+    return np.asarray(np.exp(-(((places[:, None] - places) / width) ** 2) / 2), np.float64)

@@ -12,12 +12,14 @@ from dpframe.testing import check_estimator
 
 CERTIFYING = {
     *("dp-sniper", "statdp", "empirical-bernstein", "dkw", "auc"),
-    *("auditorium-histogram", "auditorium-renyi", "auditorium-mmd"),
+    *("auditorium-histogram", "auditorium-renyi", "auditorium-mmd", "renyi-donsker-varadhan"),
+    *("sequential-mmd", "sequential-fdp"),
 }
 by_name = pytest.mark.parametrize("cls", OF_SCORES, ids=lambda cls: cls.name)
 
 
 LONG = {"auditorium-mmd", "auditorium-renyi", "dkw", "dp-sniper", "statdp"}
+LONG |= {"renyi-donsker-varadhan", "sequential-mmd", "sequential-fdp"}
 """Their conformance tests take more than a second each."""
 
 
@@ -38,7 +40,7 @@ def test_a_baseline_says_its_source_its_side_and_what_it_assumes(cls):
     assert cls.assumption
     assert re.search("one-sided|two-sided", cls.__doc__.lower())
     assert ("certifies nothing" in cls.__doc__) == (
-        cls.name in {"katz", "bca", "statdp", "auditorium-renyi"}  # the last two: at δ > 0
+        cls.name in {"katz", "bca", "statdp", "auditorium-renyi", "renyi-donsker-varadhan"}
     )
 
 
