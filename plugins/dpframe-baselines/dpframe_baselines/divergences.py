@@ -264,7 +264,9 @@ class RenyiDonskerVaradhan(Baseline, name="renyi-donsker-varadhan"):
 REACHES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def limit(p: Floats, q: Floats, g: Floats, alpha: float, error: float, slack: float) -> float:
+def limit(
+    p: Floats | Ints, q: Floats | Ints, g: Floats, alpha: float, error: float, slack: float
+) -> float:
     """Return a lower limit of D_α(P‖Q) from counts p and q; at an infinite error the estimate."""
     ends = []
     for side, power, sign in ((p, alpha - 1, -1.0), (q, alpha, 1.0)):
