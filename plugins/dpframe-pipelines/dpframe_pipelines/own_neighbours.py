@@ -122,7 +122,7 @@ class Maker:
             name = f"u{number}" if number else "me"
             return self._first + number if serial else name + self._mark
         if column.kind == "link":
-            return self._linked(table, column, at, own)
+            return self._linked(table, at, own)
         if column.kind == "identifier":
             own_id = f"{column.name}-{number}-{at}"
             return max(column.values) + 1 + 1000 * number + at if serial else own_id
@@ -136,11 +136,12 @@ class Maker:
             values, place = kept.values, key
         return values[place % len(values)] if values else None
 
-    def _linked(self, table: OwnTable, column: OwnColumn, at: int, own: Rows) -> Any:
+    def _linked(self, table: OwnTable, at: int, own: Rows) -> Any:
         """Return a value that links the nth row to one of the user's rows of the parent."""
         assert table.parent is not None
+        assert table.key is not None
         rows, names = own[table.parent], self.tables.tables[table.parent].names
-        return rows[at % len(rows)][names.index(column.name)] if rows else None
+        return rows[at % len(rows)][names.index(table.key)] if rows else None
 
     def crowd(self, size: int, key: Callable[[int], int] | int = 0, share: Any = 0.0) -> Rows:
         """Return one row of each of some other users; `key` and `share` may depend on the user."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -28,8 +29,8 @@ from dpframe.plugins import (
 from dpframe_pipelines.boxes import Budget, audited
 from dpframe_pipelines.engines import engine_box
 from dpframe_pipelines.own_neighbours import NEVER, Maker, Neighbours
-from dpframe_pipelines.own_tables import OwnTables, Rows, plain_table
-from dpframe_pipelines.sql_text import parse, tables_in
+from dpframe_pipelines.own_tables import OwnTables, Rows, User, plain_table
+from dpframe_pipelines.sql_text import equal_columns, parse, tables_in
 from dpframe_pipelines.trial_calls import trial_calls, unanswered
 
 MOST_KEYS = 256
@@ -85,7 +86,8 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
     files: tuple[SpecFile, ...] = ()
     """Files of further tables, named as they are: .csv, .npy, .npz or .parquet."""
     user: plain.Given = ""  # type: ignore[assignment]
-    """The column that identifies users, or one for each table."""
+    """The column that identifies users, or one for each table; with the column of another table
+    if it links to its rows, as ["order_id", "orders.id"]."""
     columns: plain.Given = ()  # type: ignore[assignment]
     """Parts of columns that are known: by table, then by column, `categories` or `low` and
     `high`. Default: as the rows of the tables."""
@@ -95,6 +97,9 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
     """Most rows of a user in each table; no limit if it is not given."""
     beyond: bool = True
     """True if numbers may lie out of bounds."""
+    understood: plain.Given = dataclasses.field(default=(), compare=False)  # type: ignore[assignment]
+    """The owner of each table, and the type, categories or bounds of each column. Records have it;
+    the tables must agree with it."""
     keys: plain.Given = ()  # type: ignore[assignment]
     """Further keys of answers, such as values of expressions in GROUP BY."""
     batch: Annotated[int, Ge(1), Le(256)] = 150
@@ -115,9 +120,14 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
                 f"answers; there are {', '.join(table.name for table in own.owned)}",
             )
 
+        found = plain.frozen(own.understood())
+        if self.understood not in ((), found):
+            raise ParameterError("understood", f"the tables are not as they were:\n{own}")
+
     def params(self) -> dict[str, Any]:
         written = {name: plain.written(getattr(self, name)) for name in _PLAIN}
-        return {**super().params(), **written}
+        understood = plain.written(plain.frozen(self.own.understood()))
+        return {**super().params(), **written, "understood": understood}
 
     @cached_property
     def own(self) -> OwnTables:
@@ -138,6 +148,7 @@ class OwnQueries(Neighbourhood, name="sql-queries"):
             replace=self.change == "replace",
             rows_per_user=self.rows_per_user,
             beyond=self.beyond,
+            equal=equal_columns(self.query),
         )
 
     @cached_property
@@ -274,15 +285,24 @@ def grammar_columns(
 def describe_tables(
     tables: Mapping[str, Any],
     *,
-    user: str | Mapping[str, str | None] = "user_id",
+    user: User = "user_id",
     columns: Mapping[str, Any] | None = None,
+    queries: Any = (),
 ) -> str:
     """Return a line for each table: whose its rows are, and its columns, as `audit_sql` reads them.
+
+    The joins of `queries` link tables.
 
     Raises:
         ParameterError: the tables do not fit the owners or columns.
     """
-    return str(OwnTables(read_tables(tables, None), user, columns or {}))
+    equal = joins(own_queries(queries, 1.0, 0.0)) if queries else ()
+    return str(OwnTables(read_tables(tables, None), user, columns or {}, equal=equal))
+
+
+def joins(asked: Iterable[OwnQuery]) -> list[Any]:
+    """Return the pairs of columns that queries require to be equal."""
+    return [pair for query in asked for pair in equal_columns(query.sql)]
 
 
 def audit_own(
@@ -299,7 +319,9 @@ def audit_own(
         ParameterError: the tables do not fit the settings.
         DpframeError, UndecidedError: trial calls show that nothing would be tested.
     """
-    shared, entries = settings.params(), []
+    # A link in one query holds for all.
+    own = OwnTables(settings.tables, settings.user, settings.columns, equal=joins(asked))
+    shared, entries = settings._replace(user=own.stated()).params(), []
     for query in asked:
         # PostgreSQL would read the user's own table, the same for D and D′.
         named = {name.lower() for name in settings.tables}
@@ -307,12 +329,12 @@ def audit_own(
             if qualified and name.lower() in named:
                 whole = ".".join([*qualified, name])
                 raise DpframeError(f"{query.sql}: write {name} in place of {whole}")
-        own = OwnQueries.from_params({**shared, "query": query.sql})
+        search = OwnQueries.from_params({**shared, "query": query.sql})
         claim = {"epsilon": query.epsilon, "delta": query.delta}
         calls = trial_calls(
             engine,
             {**claim, "columns": [], "variant": variant},
-            own.trial_cases(),
+            search.trial_cases(),
             {},
             budget,
             python,
@@ -320,8 +342,8 @@ def audit_own(
         other = [key for call in calls for key in call.outcome.get("other keys", ())]
         unanswered(calls, ())
         params = {"query": query.sql, "keys": plain.written(plain.frozen(other))}
-        search = {"params": params if other else {"query": query.sql}}
-        entries.append({"label": query.name, "params": claim, "search": search})
+        only = {"params": params if other else {"query": query.sql}}
+        entries.append({"label": query.name, "params": claim, "search": only})
     shared_search = {
         "use": "dpframe-pipelines/sql-queries",
         "params": {**shared, "query": asked[0].sql},
@@ -333,7 +355,7 @@ def audit_own(
     return audited(pipeline, shared_search, budget, python, entries)
 
 
-_PLAIN = ("tables", "user", "columns", "keys")
+_PLAIN = ("tables", "user", "columns", "understood", "keys")
 
 
 def _as_table(given: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import datetime
 import decimal
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from dpframe.plugins import ParameterError
 from dpframe_pipelines.programs import queries
@@ -16,6 +16,9 @@ from dpframe_pipelines.programs import queries
 Row = tuple[Any, ...]
 Rows = dict[str, tuple[Row, ...]]
 """Rows by table."""
+
+User = str | Mapping[str, str | Sequence[str] | None]
+"""The owning column of all tables, or of each one, perhaps with the column that it links to."""
 
 Kind = Literal["user", "category", "number", "identifier", "link", "other"]
 
@@ -60,6 +63,27 @@ class OwnColumn(NamedTuple):
         }.get(self.kind, self.kind)
         return f"{self.name} {self.type} ({text}{', some missing' if self.missing else ''})"
 
+    def understood(self) -> dict[str, Any]:
+        """Return the column as plain values, with its categories or bounds."""
+        found: dict[str, Any] = {"kind": self.kind, "type": self.type}
+        if self.kind == "category":
+            found["categories"] = list(self.values)
+        elif self.kind == "number":
+            found |= {"low": self.low, "high": self.high, "bounds": "given"}
+            found |= {} if self.bounded else {"bounds": "of the rows"}
+        return found | ({"missing": True} if self.missing else {})
+
+
+class Owner(NamedTuple):
+    """The column of a table that tells whose a row is."""
+
+    column: str | None = None
+    """None if the rows are public."""
+    parent: str | None = None
+    """The table whose rows own them; None if users do."""
+    key: str | None = None
+    """The column of the parent that has the same values."""
+
 
 class OwnTable(NamedTuple):
     """A table with its columns and rows."""
@@ -71,6 +95,8 @@ class OwnTable(NamedTuple):
     """Place of the column that tells whose a row is; None if the rows are public."""
     parent: str | None = None
     """The table whose rows own the rows of this one; None if users own them."""
+    key: str | None = None
+    """The column of the parent whose values the owning column has."""
     one: bool = False
     """True if every user, or every row of the parent, owns one row."""
 
@@ -84,6 +110,7 @@ class OwnTable(NamedTuple):
             whose = "public"
         else:
             by = self.names[self.owner]
+            by += f" = {self.parent}.{self.key}" if self.key not in (None, by) else ""
             whose = f"rows of {self.parent or 'users'} by {by}{', one of each' * self.one}"
         return f"{self.name}: {whose}; {', '.join(map(str, self.columns))}"
 
@@ -171,20 +198,23 @@ class OwnTables:
     Args:
         tables: by name, each with `columns`, `types` and `rows`.
         user: the column that identifies users; or one for each table, `None` for public rows; or
-            a column that a table shares with another one whose rows users own.
+            a column that a table shares with another one whose rows users own; or that column and
+            the one of the other table, such as `("order_id", "orders.id")`.
         columns: what is known of columns: by table, then by column, `categories`, or `low` and
             `high`.
         replace: True if a user is replaced, not added or removed.
         rows_per_user: most rows of a user in each table.
         beyond: True if numbers may lie out of bounds.
+        equal: pairs of columns, each with its table, that queries join; they link tables.
     """
 
     def __init__(
         self,
         tables: Mapping[str, Mapping[str, Any]],
-        user: str | Mapping[str, str | None],
+        user: User,
         columns: Mapping[str, Mapping[str, Mapping[str, Any]]],
         *,
+        equal: Iterable[tuple[tuple[str, str], tuple[str, str]]] = (),
         replace: bool = False,
         rows_per_user: int | None = None,
         beyond: bool = True,
@@ -201,9 +231,10 @@ class OwnTables:
                     f"no column {lost[0]!r} of {name}" if name in tables else f"no table {name!r}"
                 )
                 raise ParameterError("columns", f"{what}; there are {self._listed()}")
+        self._equal = [*self._resolved(equal)]
         owners = self._owners()
-        self._links = {(parent, column) for column, parent in owners.values() if parent}
-        self.tables = {name: self._table(name, *owners[name]) for name in self._in_order(owners)}
+        self._links = {(one.parent, one.key) for one in owners.values() if one.parent}
+        self.tables = {name: self._table(name, owners[name]) for name in self._in_order(owners)}
         self._drop_users()
 
     def _names(self, table: str) -> list[str]:
@@ -216,36 +247,148 @@ class OwnTables:
         at = self._names(table).index(column)
         return [row[at] for row in self._given[table]["rows"]]
 
-    def _owners(self) -> dict[str, tuple[str | None, str | None]]:
-        """Return the owning column of each table, and the table whose rows own it."""
-        given = self._user
-        if isinstance(given, Mapping):
-            if lost := [name for name in given if name not in self._given]:
-                raise ParameterError("user", f"no table {lost[0]!r}; there are {self._listed()}")
-            named = {name: given.get(name) for name in self._given}
-            for table, column in named.items():
-                if column is not None and column not in self._names(table):
-                    raise ParameterError("user", f"{table} has no column {column!r}")
-        else:
-            named = {t: given if given in self._names(t) else None for t in self._given}
+    def _resolved(self, equal: Iterable[Any]) -> Iterator[tuple[str, str, str, str]]:
+        """Yield equalities in both directions: column, and column of another table."""
+        for pair in equal:
+            sides = [
+                [
+                    (t, c)
+                    for t in self._given
+                    for c in self._names(t)
+                    if c.lower() == column.lower() and table.lower() in (t.lower(), "")
+                ]
+                for table, column in pair
+            ]
+            if list(map(len, sides)) == [1, 1] and sides[0][0][0] != sides[1][0][0]:
+                yield (*sides[0][0], *sides[1][0])
+                yield (*sides[1][0], *sides[0][0])
+
+    def _stated(self, given: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str, Owner]]:
+        """Return the stated column of each table, and the links that name another table's too."""
+        if lost := [name for name in given if name not in self._given]:
+            raise ParameterError("user", f"no table {lost[0]!r}; there are {self._listed()}")
+        named: dict[str, str | None] = dict.fromkeys(self._given)
+        links: dict[str, Owner] = {}
+        for table, one in given.items():
+            column, *other = (one,) if isinstance(one, str | None) else map(str, one)
+            if column is not None and column not in self._names(table):
+                raise ParameterError("user", f"{table} has no column {column!r}")
+            if not other:
+                named[table] = column
+                continue
+            parent, _, key = other[0].rpartition(".")
+            if (
+                len(other) > 1
+                or parent == table
+                or (parent not in self._given or key not in self._names(parent))
+            ):
+                raise ParameterError(
+                    "user",
+                    f"{one!r} should be a column of {table} and one of another table: "
+                    f'("order_id", "orders.id"); there are {self._listed()}',
+                )
+            links[table] = Owner(column, parent, key)
+        # A query may say where the keys are that the stated column of a table has.
+        for table, column, parent, key in self._equal:
+            known = named[parent] is not None or parent in links
+            own = column == named[table] and key not in (column, named[parent])
+            if own and known and self._is_key(parent, key):
+                links[table] = Owner(column, parent, key)
+        return {t: None if t in links else c for t, c in named.items()}, links
+
+    def _owners(self) -> dict[str, Owner]:
+        """Return the owner of the rows of each table."""
+        given = self._user if isinstance(self._user, Mapping) else {}
+        named, links = self._stated(given)
+        if isinstance(self._user, str):
+            named = {t: self._user if self._user in self._names(t) else None for t in named}
         if not any(named.values()):
             raise ParameterError(
-                "user", f"no table has a column {given!r}; there are {self._listed()}"
+                "user", f"no table has a column {self._user!r}; there are {self._listed()}"
             )
         # A column of a mapping may also name the owner of another table's rows.
         parents = {t: self._parents(t, named) for t in named}
-        for table in given if isinstance(given, Mapping) else ():
+        for table in given:
             parents[table] = [o for o in parents[table] if table not in parents[o]]
         first = next((t for t in named if named[t] and not parents[t]), None)
         if first is None:
             raise ParameterError("user", f"no table has users of its own: {given}")
         own = [t for t, c in named.items() if c == named[first] and not parents[t]]
         ids = {one for t in own for one in self._column(t, str(named[first]))} - {None}
-        owners = {t: (c, self._parent(t, c, parents[t], ids)) for t, c in named.items()}
-        for table, (column, _) in list(owners.items()):
-            if column is None and not (isinstance(given, Mapping) and table in given):
-                owners[table] = self._link(table, owners)
-        return owners
+        owners = {t: self._owner(t, c, parents[t], ids) for t, c in named.items()} | links
+        for table in given:
+            if (one := owners[table]).column and one.parent is None and table not in own:
+                self._check_users(table, str(one.column), ids)
+        more: dict[str, Owner | None] = {}
+        while any(more.values()) or not more:
+            public = [t for t in owners if owners[t].column is None and t not in given]
+            more = {t: self._joined(t, owners) for t in public}
+            if not any(more.values()):
+                more = {t: self._link(t, owners) for t in public} or {"": None}
+            owners |= {table: one for table, one in more.items() if one is not None}
+        return {table: self._of_users(table, owners) for table in owners}
+
+    def _check_users(self, table: str, column: str, ids: set[Any]) -> None:
+        """Raise ParameterError if a stated column has values, but those of no user."""
+        cells = {*self._column(table, column)} - {None}
+        if cells and ids and not cells & ids:
+            raise ParameterError(
+                "user",
+                f"{table}.{column} has no value that users have. If it links the rows of {table} "
+                f"to those of another table, name its column too: {{{table!r}: ({column!r}, "
+                "'TABLE.COLUMN')}",
+            )
+
+    def _of_users(self, table: str, owners: Mapping[str, Owner]) -> Owner:
+        """Return the owner of a table's rows; users, if it links to the column of users."""
+        own = owners[table]
+        if own.parent is None:
+            return own
+        above, seen = own, {table}
+        while above.parent is not None:
+            if above.parent in seen or owners[above.parent].column is None:
+                raise ParameterError(
+                    "user", f"{table} links its rows to {above.parent}, whose rows no user owns"
+                )
+            seen.add(above.parent)
+            above = owners[above.parent]
+        assert own.parent is not None
+        if owners[own.parent].column == own.key:
+            return self._of_users(own.parent, owners)._replace(column=own.column)
+        if not self._is_key(own.parent, own.key):
+            raise ParameterError(
+                "user",
+                f"{table} links its rows to {own.parent}.{own.key}, which has a value twice, so "
+                "it does not tell whose they are",
+            )
+        return own
+
+    def _joined(self, table: str, owners: Mapping[str, Owner]) -> Owner | None:
+        """Return the owner of a table's rows by the joins of queries, if they tell one.
+
+        Raises:
+            ParameterError: they tell several, or the rows may be public.
+        """
+        found: dict[Owner, None] = {}
+        for own, column, parent, key in self._equal:
+            is_user = owners[parent].parent is None and owners[parent].column == key
+            unique = self._is_key(parent, key), self._is_key(table, column)
+            if own != table or owners[parent].column is None or not (is_user or unique[0]):
+                continue
+            if not {*self._column(table, column)} & {*self._column(parent, key)} - {None}:
+                continue
+            if all(unique):
+                self._ask(table, column, parent, key, owners[parent])
+            found[Owner(column, parent, key)] = None
+        if len({(one.column, owners[str(one.parent)].parent) for one in found}) > 1:
+            listed = " or ".join(f"by {table}.{x.column} = {x.parent}.{x.key}" for x in found)
+            one = next(iter(found))
+            raise ParameterError(
+                "user",
+                f"the rows of {table} may belong to users {listed}; state it: "
+                f'{{{table!r}: ({one.column!r}, "{one.parent}.{one.key}")}}',
+            )
+        return next(iter(found), None)
 
     def _parents(self, table: str, named: Mapping[str, str | None]) -> list[str]:
         """Return the other tables whose key is the owning column of a table."""
@@ -263,30 +406,31 @@ class OwnTables:
             and cells & {*self._column(other, column)}
         ]
 
-    def _parent(
+    def _owner(
         self, table: str, column: str | None, parents: Sequence[str], ids: set[Any]
-    ) -> str | None:
-        """Return the table whose rows own those of a table; None if users own them.
+    ) -> Owner:
+        """Return the owner of a table's rows by its owning column.
 
         Raises:
             ParameterError: there are several, or the values are also those of users.
         """
         if column is None:
-            return None
+            return Owner()
         cells = {*self._column(table, column)} - {None}
         if not parents:  # perhaps one whose own link is not given
             more = (o for o in self._given if o != table and self._is_key(o, column))
-            return None if cells & ids else next(more, None)
+            parent = None if cells & ids else next(more, None)
+            return Owner(column, parent, parent and column)
         parents = [o for o in parents if cells <= {*self._column(o, column)}] or parents
         other = cells & ids and not cells <= {*self._column(parents[0], column)}
         if len(parents) > 1 or other:
             listed = [*parents, *(["users"] if other else [])]
             raise ParameterError(
                 "user",
-                f"{table}.{column} may link its rows to {' or '.join(listed)}; name the column of "
-                "the link so that one table alone has it, with values that users have not",
+                f"{table}.{column} may link its rows to {' or '.join(listed)}; name the column "
+                f'of the other table too: {{{table!r}: ({column!r}, "{parents[0]}.{column}")}}',
             )
-        return parents[0]
+        return Owner(column, parents[0], column)
 
     def _is_key(self, table: str, column: str | None) -> bool:
         """True if a column is in a table, and each of its values once."""
@@ -295,64 +439,65 @@ class OwnTables:
         cells = self._column(table, column)
         return len(set(cells)) == len(cells) > 0
 
-    def _link(
-        self, table: str, owners: Mapping[str, tuple[str | None, str | None]]
-    ) -> tuple[str | None, str | None]:
+    def _link(self, table: str, owners: Mapping[str, Owner]) -> Owner | None:
         """Return the column by which the rows of another table own those of a table, if any.
 
         Raises:
             ParameterError: the rows may own each other.
         """
-        for other, (column, _) in owners.items():
-            if column is None:
+        for other, own in owners.items():
+            if own.column is None:
                 continue
             for name in self._names(table):
-                if name == column or not self._is_key(other, name):
+                if name == own.column or not self._is_key(other, name):
                     continue
                 if not {*self._column(table, name)} & {*self._column(other, name)}:
                     continue
                 if self._is_key(table, name):
-                    raise ParameterError(
-                        "user",
-                        f"are the rows of {table} public, or do those of {other} own them by "
-                        f"{name}? Give a column of each table, such as "
-                        f"{{{other!r}: {column!r}, {table!r}: None}}, or {name!r} in place of None",
-                    )
-                return name, other
-        return None, None
+                    self._ask(table, name, other, name, own)
+                return Owner(name, other, name)
+        return None
 
     @staticmethod
-    def _in_order(owners: Mapping[str, tuple[str | None, str | None]]) -> list[str]:
+    def _ask(table: str, column: str, parent: str, key: str, own: Owner) -> NoReturn:
+        """Raise ParameterError: each row of a table may be public, or belong to one row."""
+        stated = f"{{{parent!r}: {own.column!r}, {table!r}: None}}"
+        raise ParameterError(
+            "user",
+            f"are the rows of {table} public, or do those of {parent} own them by {column}? Give a "
+            f'column of each table, such as {stated}, or ({column!r}, "{parent}.{key}") in place '
+            "of None",
+        )
+
+    @staticmethod
+    def _in_order(owners: Mapping[str, Owner]) -> list[str]:
         """Return the tables, those that own others first."""
         depth = dict.fromkeys(owners, 0)
         for _ in owners:
-            for name, (_, parent) in owners.items():
-                depth[name] = 0 if parent is None else depth[parent] + 1
+            for name, one in owners.items():
+                depth[name] = 0 if one.parent is None else depth[one.parent] + 1
         return sorted(owners, key=depth.__getitem__)
 
-    def _table(self, name: str, owner: str | None, parent: str | None) -> OwnTable:
+    def _table(self, name: str, own: Owner) -> OwnTable:
         names, rows = self._names(name), [tuple(row) for row in self._given[name]["rows"]]
         types = (
             self._given[name].get("types")
             or plain_table([dict(zip(names, row, strict=True)) for row in rows])["types"]
         )
         columns = tuple(
-            self._described(name, column, types[at], owner, parent)
-            for at, column in enumerate(names)
+            self._described(name, column, types[at], own) for at, column in enumerate(names)
         )
-        at = None if owner is None else names.index(owner)
-        one = at is not None and len(rows) > 1 and self._is_key(name, owner)
-        return OwnTable(name, columns, tuple(rows), at, parent, one)
+        at = None if own.column is None else names.index(own.column)
+        one = at is not None and len(rows) > 1 and self._is_key(name, own.column)
+        return OwnTable(name, columns, tuple(rows), at, own.parent, own.key, one)
 
-    def _described(
-        self, table: str, name: str, kind: str, owner: str | None, parent: str | None
-    ) -> OwnColumn:
+    def _described(self, table: str, name: str, kind: str, own: Owner) -> OwnColumn:
         cells = self._column(table, name)
         there = [cell for cell in cells if cell is not None]
         values = tuple(dict.fromkeys(there))
         missing = len(there) < len(cells)
-        if name == owner:
-            return OwnColumn(name, "user" if parent is None else "link", kind, values)
+        if name == own.column:
+            return OwnColumn(name, "link" if own.parent else "user", kind, values)
         links = (table, name) in self._links and kind in ("INTEGER", "REAL", "TEXT")
         known = {} if links else dict(self._known.get(table, {}).get(name, {}))
         if given := known.get("categories"):
@@ -388,15 +533,14 @@ class OwnTables:
         whose: dict[str, dict[Any, Any]] = {}
         for table in self.owned:
             assert table.owner is not None
-            names = table.names
             for row in table.rows:
                 user = row[table.owner]
                 if table.parent is not None:
-                    user = whose.get(f"{table.parent}.{names[table.owner]}", {}).get(user)
+                    user = whose.get(f"{table.parent}.{table.key}", {}).get(user)
                 if user is None:
                     continue
                 found.setdefault(user, {}).setdefault(table.name, []).append(row)
-                for name, cell in zip(names, row, strict=True):
+                for name, cell in zip(table.names, row, strict=True):
                     whose.setdefault(f"{table.name}.{name}", {})[cell] = user
         return {
             user: {name: tuple(rows) for name, rows in own.items()} for user, own in found.items()
@@ -437,13 +581,41 @@ class OwnTables:
     def adjacency(self) -> str:
         """The relation of D and D′."""
         change = "replace" if self.replace else "add or remove"
-        by = ", ".join(f"{table.name}.{table.names[table.owner or 0]}" for table in self.owned)
+        by = ", ".join(
+            f"{table.name}.{name}"
+            + (f" = {table.parent}.{table.key}" if table.key not in (None, name) else "")
+            for table in self.owned
+            for name in [table.names[table.owner or 0]]
+        )
         if (most := self.rows_per_user) is not None:
             return f"{change} one user, who owns at most {most} row{'s' * (most > 1)} of each: {by}"
         return f"{change} all rows of one user: {by}"
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.tables.values()))
+
+    def stated(self) -> dict[str, Any]:
+        """Return the owner of each table as `user` takes it."""
+        return {
+            name: None
+            if table.owner is None
+            else by
+            if table.parent is None
+            else [by, f"{table.parent}.{table.key}"]
+            for name, table in self.tables.items()
+            for by in [table.names[table.owner or 0]]
+        }
+
+    def understood(self) -> dict[str, Any]:
+        """Return the owner and the columns of each table as plain values."""
+        stated = self.stated()
+        return {
+            name: {
+                "user": stated[name] or "public",
+                "columns": {column.name: column.understood() for column in table.columns},
+            }
+            for name, table in self.tables.items()
+        }
 
     def categories(self, column: str | None) -> list[Any]:
         """Return all values of a column that may be a key."""

@@ -37,6 +37,7 @@ from dpframe_pipelines.own_queries import (
     own_queries,
     read_tables,
 )
+from dpframe_pipelines.own_tables import User
 from dpframe_pipelines.programs import queries as grammar
 from dpframe_pipelines.query_cases import Case, Row, UserTables, categories_of
 from dpframe_pipelines.trial_calls import trial_calls, unanswered
@@ -266,7 +267,7 @@ def audit_sql(
     delta: float = 0.0,
     tables: Mapping[str, Any] | Sequence[str] | None = None,
     queries: Sequence[Any] | Mapping[str, Any] | None = None,
-    user: str | Mapping[str, str | None] = "user_id",
+    user: User = "user_id",
     columns: Any = None,
     joined: Sequence[Mapping[str, Any]] = (),
     change: Change = "add-remove",
@@ -298,8 +299,9 @@ def audit_sql(
             Polars; or the names of tables that the engine reads from its source.
         queries: texts, by name if you like, or dicts with `sql`, `name`, `epsilon` and `delta`.
         user: the column of the tables that identifies users; or one for each table, None for a
-            public one. Rows of a table without it belong to the rows of another one if they share
-            a column with them that is unique there.
+            public one, and `("order_id", "orders.id")` if rows belong to those of `orders`. Rows of
+            a table without it belong to the rows of another one if a query joins them by a column
+            that is unique there, or if both tables have such a column by the same name.
         columns: of your own tables, what their rows do not tell: by table, then by column, a dict
             with `categories`, or `low` and `high`. Without own tables a dict for each column:
             `name`, and `user = True`, or `categories`, or `low` and `high`, as the engine is told.

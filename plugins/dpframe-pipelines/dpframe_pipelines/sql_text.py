@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
@@ -12,6 +13,15 @@ _TOKEN = re.compile(
 )
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "UNION")
 _COMPARISONS = ("=", "==", "<", ">", "<=", ">=", "IN", "BETWEEN")
+_AFTER_TABLE = (
+    *_CLAUSES,
+    *("ON", "USING", "JOIN", "LEFT", "RIGHT", "INNER", "OUTER", "FULL", "CROSS", "NATURAL"),
+    *("TABLESAMPLE", "INTERSECT", "EXCEPT", "FETCH", "OFFSET", "FOR", "ASOF", "SEMI", "ANTI"),
+)
+"""Words after the name of a table that are no alias."""
+_BEFORE_EQUALITY = ("ON", "WHERE", "AND", "(")
+_AFTER_EQUALITY = (*_AFTER_TABLE, "AND", ")", ";")
+"""Tokens around an equality that has to hold, unlike one with OR."""
 _WORD = re.compile(r"[A-Za-z_]\w*|\"(?:[^\"]|\"\")*\"|`[^`]*`")
 
 
@@ -42,7 +52,7 @@ class Parsed(NamedTuple):
 
 def parse(sql: str) -> Parsed:
     """Read the outermost SELECT of a text, and all comparisons with literals."""
-    tokens = [one for one in _TOKEN.findall(sql) if not one.startswith(("--", "/*"))]
+    tokens = _tokens(sql)
     clauses = _clauses(tokens)
     select = clauses.get("SELECT", [])
     distinct = bool(select) and select[0].upper() == "DISTINCT"
@@ -65,8 +75,49 @@ def parse(sql: str) -> Parsed:
 
 def tables_in(sql: str) -> list[tuple[str, ...]]:
     """Return the names after FROM and JOIN, at all depths, each with what qualifies it."""
-    tokens = [one for one in _TOKEN.findall(sql) if not one.startswith(("--", "/*"))]
-    found: list[tuple[str, ...]] = []
+    return [name for name, _ in _named(_tokens(sql))]
+
+
+def equal_columns(sql: str) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Return the pairs of columns that a text requires to be equal, as ON and WHERE do.
+
+    Each column comes with its table, `""` if the text does not name it.
+    """
+    tokens = _tokens(sql)
+    tables: dict[str, set[str]] = {}
+    for name, alias in _named(tokens):
+        for called in {alias or name[-1], name[-1]}:
+            tables.setdefault(called.lower(), set()).add(name[-1])
+    found = []
+    for at, token in enumerate(tokens):
+        if token not in ("=", "=="):
+            continue
+        start, end = at, at + 2
+        while start > 2 and tokens[start - 2] == ".":
+            start -= 2
+        start -= 1
+        while tokens[end : end + 1] == ["."]:
+            end += 2
+        if start < 1 or tokens[start - 1].upper() not in _BEFORE_EQUALITY:
+            continue
+        if any(one.upper() not in _AFTER_EQUALITY for one in tokens[end : end + 1]):
+            continue
+        sides = []
+        for part in (tokens[start:at], tokens[at + 1 : end]):
+            named = tables.get(_bare(part[-3]).lower(), ()) if len(part) > 1 else {""}
+            if len(named) == 1 and part and all(map(_WORD.fullmatch, part[::2])):
+                sides.append((next(iter(named)), _last(part)))
+        if len(sides) == 2:
+            found.append((sides[0], sides[1]))
+    return found
+
+
+def _tokens(sql: str) -> list[str]:
+    return [one for one in _TOKEN.findall(sql) if not one.startswith(("--", "/*"))]
+
+
+def _named(tokens: list[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the name of each table, and its alias, empty if it has none."""
     outer: list[tuple[bool, bool]] = []
     listed = expected = False  # in a list of tables; the next word is a table
     selects = True  # False in calls such as EXTRACT(year FROM t)
@@ -88,13 +139,15 @@ def tables_in(sql: str) -> list[tuple[str, ...]]:
         elif token == ",":
             expected = listed
         elif expected and _WORD.fullmatch(token) and word not in ("LATERAL", "ONLY"):
-            name = [_bare(token)]
-            while tokens[at + 1 : at + 2] == ["."] and at + 2 < len(tokens):
-                at += 2  # noqa: PLW2901
-                name.append(_bare(tokens[at]))
-            found.append(tuple(name))
+            name, after = [_bare(token)], at + 1
+            while tokens[after : after + 1] == ["."] and after + 1 < len(tokens):
+                name.append(_bare(tokens[after + 1]))
+                after += 2
+            after += tokens[after : after + 1] in (["AS"], ["as"])
+            alias = "".join(tokens[after : after + 1])
+            is_alias = _WORD.fullmatch(alias) and alias.upper() not in _AFTER_TABLE
+            yield tuple(name), _bare(alias) if is_alias else ""
             expected = False
-    return found
 
 
 def _clauses(tokens: list[str]) -> dict[str, list[str]]:

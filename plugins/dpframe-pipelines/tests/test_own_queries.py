@@ -15,7 +15,7 @@ from dpframe_pipelines.own_neighbours import Maker
 from dpframe_pipelines.own_queries import OwnQueries, own_queries
 from dpframe_pipelines.own_tables import OwnTables, plain_table
 from dpframe_pipelines.programs import queries
-from dpframe_pipelines.sql_text import parse, tables_in
+from dpframe_pipelines.sql_text import equal_columns, parse, tables_in
 from pipelines_support import postgresql, shop
 
 import dpframe
@@ -66,6 +66,22 @@ def test_comparisons_with_literals_are_read():
 )
 def test_the_tables_of_a_text_are_found(sql, names):
     assert [".".join(one) for one in tables_in(sql)] == names.split()
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT 1 FROM a x JOIN s.b AS y ON x.p = y.q AND (r = x.s)", "a.p=b.q .r=a.s"),
+        ("SELECT x.p = y.q FROM a x, b y WHERE x.p = 3 AND a.p = y.q GROUP BY 1", "a.p=b.q"),
+        ("SELECT 1 FROM a x JOIN b y ON x.p = y.q OR x.r = y.s", ""),
+        ("SELECT 1 FROM a x JOIN b y ON x.p = y.q + 1 JOIN c ON c.d = f(x.p)", ""),
+        ("SELECT 1 FROM a JOIN (SELECT q FROM b) y ON a.p = y.q", ""),
+        ("SELECT 1 FROM a x WHERE x.p IN (SELECT x.p FROM b x WHERE x.q = a.q)", ""),
+    ],
+)
+def test_equal_columns_are_read_from_the_text(sql, found):
+    pairs = [" ".join("=".join(map(".".join, pair)) for pair in equal_columns(sql))]
+    assert pairs == [found]
 
 
 def test_a_text_keeps_its_lines_and_its_label_is_one_line():
@@ -158,6 +174,96 @@ def test_keys_of_tables_of_users_are_no_links():
         tables = OwnTables(given, user, {}).tables
         assert tables["users"].parent is None
         assert tables["orders"].parent == ("users" if user["orders"] == "email" else None)
+
+
+def linked(*texts, user="user_id", **more):
+    """Return tables whose links have other names than the keys."""
+    given = {
+        "users": [{"id": 1 + at, "city": "ab"[at % 2]} for at in range(7)],
+        "orders": [{"id": 1 + at, "user_id": 1 + at % 7} for at in range(20)],
+        "lines": [{"id": 1 + at, "order_id": 1 + at % 20, "shop": at % 3} for at in range(40)],
+        "shops": [{"id": at} for at in range(3)],
+        **more,
+    }
+    tables = {name: plain_table(rows) for name, rows in given.items()}
+    return OwnTables(tables, user, {}, equal=[one for sql in texts for one in equal_columns(sql)])
+
+
+OF_USERS = "SELECT COUNT(*) FROM orders JOIN users u ON u.id = orders.user_id"
+OF_ORDERS = "SELECT COUNT(*) FROM lines l JOIN shops s ON l.shop = s.id JOIN orders ON order_id = "
+OF_ORDERS += "orders.id"
+STATED = {"users": "id", "orders": "user_id", "lines": ("order_id", "orders.id"), "shops": None}
+AS_STATED = {**STATED, "lines": ["order_id", "orders.id"]}
+
+
+@pytest.mark.parametrize(
+    ("user", "texts"),
+    [
+        (STATED, []),
+        ({**STATED, "orders": ("user_id", "users.id")}, []),
+        ({"users": "id", "orders": "user_id", "shops": None}, [OF_ORDERS]),
+        ({"users": "id", "orders": "user_id", "lines": "order_id", "shops": None}, [OF_ORDERS]),
+    ],
+)
+def test_links_by_other_names_are_stated_or_read_from_joins(user, texts):
+    tables = linked(*texts, user=user)
+    assert tables.stated() == AS_STATED
+    assert linked(user=tables.stated()).stated() == AS_STATED
+    assert tables.adjacency.endswith("orders.user_id, lines.order_id = orders.id")
+    assert {row[1] % 20 % 7 for row in tables.users[3]["lines"]} == {3}
+    for case in itertools.islice(Maker(tables, parse(OF_ORDERS)).planned(), 40):
+        orders = {row[0] for row in case.mine.get("orders", ())}
+        assert {row[1] for row in case.mine.get("lines", ())} <= orders
+
+
+def test_joins_find_the_users_of_all_tables_but_not_of_public_ones():
+    assert linked(OF_USERS, OF_ORDERS, shops=[{"number": 7}]).stated() == {
+        **AS_STATED,
+        "shops": None,
+    }
+    parts = [{"line": 1 + at % 40} for at in range(50)]
+    tables = linked(
+        OF_USERS,
+        OF_ORDERS,
+        "SELECT 1 FROM lines l, parts p WHERE p.line = l.id",
+        parts=parts,
+        shops=[{"number": 7}],
+    )
+    assert tables.stated()["parts"] == ["line", "lines.id"]
+    assert str(tables).splitlines()[-1].startswith("parts: rows of lines by line = lines.id;")
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ({"lines": ("order_id", "orders.number")}, "one of another table"),
+        ({"lines": ("order_id", "id")}, "one of another table"),
+        ({"lines": ("order_id", "shops.id"), "shops": None}, "whose rows no user owns"),
+        ({"lines": ("shop", "orders.user_id")}, None),
+        ({"orders": "user_id", "lines": ("order_id", "lines.id")}, "one of another table"),
+        ({"lines": ("id", "clicks.line"), "clicks": ("line", "lines.id")}, "no user owns"),
+        ({"clicks": ("line", "lines.shop"), "lines": ("order_id", "orders.id")}, "a value twice"),
+        ({"clicks": "name"}, r"clicks\.name has no value that users have"),
+    ],
+)
+def test_a_link_that_cannot_be_is_refused(user, message):
+    clicks = [{"line": 1 + at % 40, "name": f"c{at}"} for at in range(50)]
+    given = {"users": "id", "orders": "user_id", "shops": None, **user}
+    if message is None:  # a shop may be the number of a user
+        assert linked(user=given, clicks=clicks).stated()["lines"] == "shop"
+        return
+    with pytest.raises(dpframe.plugins.ParameterError, match=message):
+        linked(user=given, clicks=clicks)
+
+
+def test_joins_that_tell_several_owners_are_refused():
+    both = "SELECT 1 FROM lines l JOIN orders o ON l.order_id = o.id JOIN users u ON l.shop = u.id"
+    with pytest.raises(dpframe.plugins.ParameterError, match=r"lines\.order_id = orders\.id or by"):
+        linked(both, user={"users": "id", "orders": "user_id", "shops": None})
+    one = [{"person": 1 + at} for at in range(7)]
+    text = "SELECT 1 FROM users JOIN ages ON ages.person = users.id"
+    with pytest.raises(dpframe.plugins.ParameterError, match="are the rows of ages public"):
+        linked(text, user={"users": "id", "orders": "user_id", "shops": None}, ages=one)
 
 
 def test_columns_are_read_from_the_rows_unless_they_are_given():
@@ -273,6 +379,30 @@ def test_the_neighbourhood_keeps_its_promises():
 
 
 # Audits.
+
+
+def test_records_hold_the_owners_and_columns_as_they_were_understood():
+    bounds = {"orders": {"amount": {"low": 0, "high": 100}}}
+    (cell,) = audited(noisy_count, [COUNT], columns=bounds, trials=100).cells
+    params = cell.search.neighbourhood.params
+    assert params["user"]["items"] == ["order_id", "orders.order_id"]
+    read = params["understood"]
+    assert read["orders"]["columns"]["amount"] == {
+        **{"kind": "number", "type": "REAL", "low": 0, "high": 100},
+        "bounds": "given",
+    }
+    assert read["items"]["columns"]["price"]["bounds"] == "of the rows"
+    assert read["users"]["columns"]["city"]["categories"] == ["berlin", "paris", "rome"]
+    assert read["cities"]["user"] == "public"
+    again = OwnQueries.from_params({**params, "query": COUNT})
+    assert again.params() == {**params, "query": COUNT}
+    params["tables"]["users"]["rows"].append([99, "oslo"])
+    with pytest.raises(dpframe.plugins.ParameterError, match="not as they were"):
+        OwnQueries.from_params({**params, "query": COUNT}).check()
+
+
+def noisy_count(rng, tables, query):
+    return len(tables["users"]) + rng.laplace()
 
 
 def audited(engine, queries, **more):
