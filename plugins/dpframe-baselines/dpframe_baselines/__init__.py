@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
     """Return the estimators: of one event, of all cuts, of divergences, and of canaries."""
-    from dpframe_baselines import canaries, divergences, events, one_run, sequential
+    from dpframe_baselines import (
+        canaries,
+        divergences,
+        events,
+        one_run,
+        one_run_adaptive,
+        sequential,
+    )
 
     return [
         events.DPSniper,
@@ -33,6 +40,7 @@ def dpframe_estimators() -> list[type[Estimator]]:
         canaries.OneRunXiang,
         one_run.OneRunSteinke,
         one_run.OneRunFDP,
+        one_run_adaptive.OneRunAdaptive,
     ]
 
 

@@ -135,6 +135,15 @@ class RightGuesses(Statistic):
         }
 
 
+def check_members(members: int, canaries: int) -> None:
+    """Raise DpframeError if fair coins make so many or few members with probability below 1e-6."""
+    if 2 * special.bdtr(min(members, canaries - members), canaries, 0.5) < IMPOSSIBLE:
+        raise DpframeError(
+            f"{members:,} of {canaries:,} canaries are members: each must be included with "
+            "probability ½, independently of all others"
+        )
+
+
 class Run(NamedTuple):
     """Guesses about the canaries of all runs."""
 
@@ -168,17 +177,11 @@ class GaussianGuesses(Estimator):
         """Return the p-value of the claim of μ-GDP."""
 
     def estimate(self, layout: Tree, counts: Any, query: Query) -> Estimate:
-        """Raise DpframeError if fair coins make such memberships with probability below 1e-6."""
         runs = sum(query.trials)
         sizes = int(layout["canaries"]) * runs, int(layout["guesses"]) * runs
         right, members = (int(np.sum(counts[name])) for name in ("right", "members"))
         run = Run(*sizes, right)
-        few = min(members, run.canaries - members)
-        if 2 * special.bdtr(few, run.canaries, 0.5) < IMPOSSIBLE:
-            raise DpframeError(
-                f"{members:,} of {run.canaries:,} canaries are members: each must be included with "
-                "probability ½, independently of all others"
-            )
+        check_members(members, run.canaries)
         point, mu = (self.mu_lower(run, error) for error in (0.5, 1 - query.confidence))
         notes = [
             f"{run.right:,} of {run.guesses:,} guesses right, {run.canaries:,} canaries",
