@@ -108,7 +108,7 @@ class OneRunAdaptive(Estimator, name="one-run-adaptive"):
 
 
 def guesses(members: HostArray, runs: HostArray) -> HostArray:
-    """Return the right guesses of each turn: the top rank in, the lowest out, the next ones, …"""
+    """Return the right guesses of each turn: by turns the highest rank is in, the lowest out."""
     outward = np.arange(len(members))
     turns = np.where(outward % 2 == 0, len(members) - 1 - outward // 2, outward // 2)
     return np.asarray(np.where(outward % 2 == 0, members[turns], runs[turns] - members[turns]))

@@ -28,9 +28,7 @@ def naive_wealth(members, runs, epsilon):
     wealth = [1.0] * len(MEMORIES)
     hits, made = [1.9] * len(MEMORIES), [2.0] * len(MEMORIES)
     left = list(range(len(members)))
-    for turn in itertools.count():
-        if not left:
-            return math.log(best)
+    for turn in range(len(members)):
         place = left.pop() if turn % 2 == 0 else left.pop(0)
         right = members[place] if turn % 2 == 0 else runs - members[place]
         for i, memory in enumerate(MEMORIES):
@@ -39,6 +37,7 @@ def naive_wealth(members, runs, epsilon):
                 wealth[i] *= share / q if guess < right else (1 - share) / (1 - q)
             hits[i], made[i] = memory * hits[i] + right, memory * made[i] + runs
         best = max(best, sum(wealth) / len(wealth))
+    return math.log(best)
 
 
 @pytest.mark.parametrize(("m", "runs"), [(1, 1), (2, 1), (31, 1), (12, 3)])
