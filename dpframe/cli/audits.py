@@ -57,7 +57,7 @@ def check(
     files = [Path(one) for one in given if one.endswith(".py")]
     names = [one for one in given if not one.endswith(".py")]
     if spec is not None and not names and not as_json:
-        _check_spec(spec, options.load(spec, overrides, trials, seed, files, python))
+        _check_spec(spec, options.load(spec, overrides, trials, seed, files, python, allow_command))
         return
     if spec is not None or len(names) > 1 or not given:
         raise DpframeError(
@@ -130,7 +130,7 @@ def merge(
     from dpframe.results.store import exit_code
 
     display = progress_display(quiet=quiet)
-    load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
+    load = _again(plugin, python, allow_command)
     record = shard.merge(directories, out, spec, display, load, complain)
     with contextlib.suppress(BrokenPipeError):
         _print(record, as_json, False)
@@ -196,7 +196,7 @@ def run(
         invocation = run.Invocation(
             out, device.value if device else None, resume, cluster, (*(plugin or ()),), blocks
         )
-        loaded = options.load(spec, overrides, trials, seed, plugin, python)
+        loaded = options.load(spec, overrides, trials, seed, plugin, python, allow_command)
         for path in report or ():
             delivery.check(path)
         if shard is not None:
@@ -223,6 +223,12 @@ def run(
         raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
 
 
+def _again(files: list[Path] | None, pythons: list[str] | None, allow_command: bool) -> Any:
+    """Return a function that reads the spec of a record."""
+    more: Any = {"files": files, "pythons": pythons, "allow_command": allow_command}
+    return partial(options.load, trials=None, seed=None, **more)
+
+
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="RUN")],
     share: Annotated[float, typer.Option(metavar="F", min=0, max=1)] = 0.01,
@@ -247,7 +253,7 @@ def verify(
     """
     from dpframe.commands import verify
 
-    load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
+    load = _again(plugin, python, allow_command)
     verified = verify.verify(directory, share, spec, load)
     say("\n".join(verified.lines()))
     raise typer.Exit(1 if verified.differences else NOT_RUN if verified.unchecked else 0)
@@ -293,7 +299,7 @@ def plan(
     from dpframe.report import figures
     from dpframe.report.terminal.plan import render_plan
 
-    audit = options.load(spec, overrides, trials, seed, plugin, python)
+    audit = options.load(spec, overrides, trials, seed, plugin, python, allow_command)
     if power is not None and any(type(cell.estimator.value).anytime for cell in audit.cells):
         say(
             "The power of bets is simulated, which takes a few seconds for each claim.", stderr=True

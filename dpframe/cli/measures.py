@@ -173,7 +173,9 @@ def compare(
     from dpframe.report.terminal.text import show_parts
 
     display = progress_display(quiet=quiet)
-    loaded = options.load(spec, [*(overrides or ()), UNADJUSTED], trials, seed, plugin, python)
+    loaded = options.load(
+        spec, [*(overrides or ()), UNADJUSTED], trials, seed, plugin, python, allow_command
+    )
     select_device(device.value if device else loaded.run.device)
     result = comparison(loaded, display)
     if as_json:

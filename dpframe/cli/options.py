@@ -107,19 +107,9 @@ Pythons = Annotated[
 ]
 
 
-def _allow(allowed: bool) -> bool:
-    if allowed:
-        from dpframe.interfaces.mechanism import consent_to_commands
-
-        consent_to_commands()
-    return allowed
-
-
 AllowCommand = Annotated[
     bool,
-    typer.Option(
-        "--allow-command", callback=_allow, help="Let the spec run the commands that it names."
-    ),
+    typer.Option("--allow-command", help="Let the spec run the commands that it names."),
 ]
 Where = Annotated[
     Device | None,
@@ -139,6 +129,7 @@ def load(
     seed: int | None,
     files: list[Path] | None = None,
     pythons: list[str] | None = None,
+    allow_command: bool = False,
 ) -> Any:
     """Read a spec with plugins from files, and interpreters as `--python` names them."""
     from dpframe.commands import audit
@@ -149,4 +140,4 @@ def load(
         if not (name and equals and path):
             raise DpframeError(f"--python {text}: should be NAME=PATH")
         named[name] = path
-    return audit.load(spec, overrides or (), trials, seed, files or (), named)
+    return audit.load(spec, overrides or (), trials, seed, files or (), named, allow_command)

@@ -20,7 +20,6 @@ from dpframe.common.text import shown
 from dpframe.errors import PluginError, SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
-from dpframe.interfaces.mechanism import commands_allowed
 from dpframe.results.build import build
 from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, Record
 from dpframe.results.strict_json import text
@@ -200,8 +199,7 @@ def load(
     if not isinstance(pythons, Mapping | None):
         raise SpecError([f"pythons: {shown(pythons)} is not a mapping of names to paths"])
     more: Any = {"overrides": overrides, "trials": trials, "seed": seed, "pythons": pythons}
-    with commands_allowed(allow_command):
-        return load_audit(spec, registry=load_plugins(plugins), **more)
+    return load_audit(spec, registry=load_plugins(plugins), allow_command=allow_command, **more)
 
 
 def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:

@@ -21,13 +21,14 @@ from dpframe.common.text import PARSING
 from dpframe.interfaces.plugin import Plugin, gives, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
 
     from dpframe.claims import Claim
     from dpframe.common.types import Array, HostArray, Key
     from dpframe.interfaces.pair import Pair
+    from dpframe.interfaces.plugin_files import SpecFile
 
 
 class _AnyMechanism(Plugin, kind="mechanism"):
@@ -418,25 +419,6 @@ def consent(path: Path) -> None:
     _given.add(ProgramFile(path.resolve()))
 
 
-_commands: set[tuple[str, ...] | None] = set()  # those that specs may name; None for all
-
-
-def consent_to_commands() -> None:
-    """Allow all specs that are read from now on to name commands."""
-    _commands.add(None)
-
-
-@contextlib.contextmanager
-def commands_allowed(allowed: bool) -> Iterator[None]:
-    """Within this context, allow specs to name commands."""
-    before = {None} & _commands
-    _commands.update([None] if allowed else [])
-    try:
-        yield
-    finally:
-        _commands.difference_update({None} - before)
-
-
 class ForeignMechanism(HostMechanism):
     """A black box that is a plain module without dpframe, and so runs in any interpreter.
 
@@ -496,11 +478,9 @@ class ForeignMechanism(HostMechanism):
         return program
 
     @staticmethod
-    def consented_to(command: tuple[str, ...]) -> None:
-        """Raise ValueError unless the command line allows commands."""
-        if None in _commands:
-            _commands.add(command)  # a search makes the mechanism again
-        if command not in _commands:
+    def consented_to(command: tuple[SpecFile, ...]) -> None:
+        """Raise ValueError unless whoever runs the spec of a command allows it."""
+        if not all(one.allow_command for one in command):
             raise ValueError(
                 f"{shlex.join(command)} is code, and a spec never runs code on its own: if you "
                 "trust it, add --allow-command (in Python allow_command=True)"

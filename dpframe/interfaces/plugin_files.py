@@ -26,17 +26,22 @@ if TYPE_CHECKING:
 # Files that a spec names: relative to the spec, wherever the program runs.
 
 
-_FOLDER: contextvars.ContextVar[Path] = contextvars.ContextVar("folder", default=Path())
+_SPEC: contextvars.ContextVar[tuple[Path, bool]] = contextvars.ContextVar(
+    "spec", default=(Path(), False)
+)
 
 
 @contextlib.contextmanager
-def beside(folder: Path) -> Iterator[None]:
-    """Within this context, files named by parameters are relative to a folder."""
-    token = _FOLDER.set(folder)
+def beside(folder: Path, allow_command: bool = False) -> Iterator[None]:
+    """Within this context, files named by parameters are relative to a folder.
+
+    They may be commands that run if `allow_command` is true.
+    """
+    token = _SPEC.set((folder, allow_command))
     try:
         yield
     finally:
-        _FOLDER.reset(token)
+        _SPEC.reset(token)
 
 
 class SpecFile(str):
@@ -46,13 +51,18 @@ class SpecFile(str):
     Without a spec, as in a notebook, it is relative to the working directory.
     """
 
-    __slots__ = ("folder",)
+    __slots__ = ("allow_command", "folder")
 
     folder: Path
+    allow_command: bool
+    """True if whoever runs the spec allows the commands that it names."""
 
-    def __new__(cls, written: str, folder: Path | None = None) -> SpecFile:
+    def __new__(
+        cls, written: str, folder: Path | None = None, allow_command: bool = False
+    ) -> SpecFile:
         made = super().__new__(cls, written)
-        made.folder = _FOLDER.get() if folder is None else folder
+        spec = _SPEC.get() if folder is None else (folder, allow_command)
+        made.folder, made.allow_command = spec
         return made
 
     @property
@@ -97,7 +107,7 @@ class SpecFile(str):
     __hash__ = str.__hash__
 
     def __reduce__(self) -> Any:
-        return SpecFile, (str(self), self.folder)
+        return SpecFile, (str(self), self.folder, self.allow_command)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:

@@ -35,6 +35,7 @@ def load_audit(
     trials: int | None = None,
     seed: int | None = None,
     pythons: Mapping[str, str] | None = None,
+    allow_command: bool = False,
 ) -> Audit:
     """Read a spec.
 
@@ -46,11 +47,13 @@ def load_audit(
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
         pythons: paths of interpreters, by the names of the environments that they stand for.
+        allow_command: True if the spec may run the commands that it names.
 
     Raises:
         SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
     document = from_mapping(spec) if isinstance(spec, Mapping) else read(spec)
+    document.allow_command = allow_command
     changes, texts = sweep.parse(overrides, document), [*overrides]
     for name, value in (("trials", trials), ("seed", seed)):
         if value is None:

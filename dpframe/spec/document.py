@@ -44,6 +44,8 @@ class Document:
     """Keys such as "pair.dim" that an override gave one value for the whole audit."""
     narrowed: set[str] = dataclasses.field(default_factory=set)
     """Keys whose values an override chose; rules about other values may then match no cell."""
+    allow_command: bool = False
+    """True if the commands that the spec names may run."""
     mistakes: dict[str, _Noted] = dataclasses.field(default_factory=dict)
     """The mistakes found so far, by the first lines of their messages."""
 

@@ -193,7 +193,10 @@ def _make(
 ) -> Plugin | None:
     """Make one variant; `swept` maps swept names to places, and `later` has names given later."""
     try:
-        with at_work(f"parameters of {member}: check", member.path), beside(document.folder):
+        with (
+            at_work(f"parameters of {member}: check", member.path),
+            beside(document.folder, document.allow_command),
+        ):
             plugin: Plugin = member.entry.cls.from_params(params)
             _check_value(plugin)
             return plugin

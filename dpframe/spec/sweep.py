@@ -394,5 +394,5 @@ def varied(mechanism: Any, setting: Setting) -> Any:
     fields = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
     lists = [one if isinstance(one, tuple) else (one,) for one in fields.values()]
     files = [value for value in itertools.chain(*lists) if isinstance(value, SpecFile)]
-    with beside(files[0].folder) if files else contextlib.nullcontext():
+    with beside(files[0].folder, files[0].allow_command) if files else contextlib.nullcontext():
         return type(mechanism).from_params(params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dpframe.commands import audit
 from dpframe.count import fingerprint
 from dpframe.environments import Environment
 from dpframe.interfaces import mechanism as program_files, registry
+from dpframe.interfaces.plugin_files import SpecFile, beside
 from dpframe.spec import build, load_audit
 
 SPEC = """
@@ -125,16 +127,17 @@ def test_only_the_very_file_that_the_command_line_names_is_run(here: Path) -> No
     assert "--plugin boxes/sum.py" in done.stderr
 
 
-def test_a_command_is_run_only_while_commands_are_allowed() -> None:
-    program_files._commands.clear()
+def test_a_command_is_run_only_if_its_own_spec_may_run_commands(tmp_path: Path) -> None:
     check = program_files.ForeignMechanism.consented_to
-    with pytest.raises(ValueError, match=r"touch x is code.* add --allow-command"):
-        check(("touch", "x"))
-    with program_files.commands_allowed(True):
-        check(("touch", "x"))
-    check(("touch", "x"))  # a search makes the mechanism again
-    with pytest.raises(ValueError, match="touch y is code"):
-        check(("touch", "y"))
+    with beside(tmp_path, True):
+        allowed = SpecFile("touch"), SpecFile("x")
+    with beside(tmp_path):
+        refused = SpecFile("touch"), SpecFile("x")
+    check(allowed)
+    check(pickle.loads(pickle.dumps(allowed)))
+    for command in (refused, (allowed[0], refused[1]), (SpecFile("touch"),)):
+        with pytest.raises(ValueError, match=r"touch.* is code.* add --allow-command"):
+            check(command)
 
 
 @pytest.mark.parametrize(

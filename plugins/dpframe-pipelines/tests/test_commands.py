@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 import dpframe
 from dpframe.commands.audit import load
 from dpframe.errors import SpecError
-from dpframe.interfaces import mechanism
 
 SHELL = """
 read -r load
@@ -62,10 +60,8 @@ def audited(script: str, **more: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    yield
-    mechanism._commands.clear()
 
 
 def test_a_shell_script_is_audited() -> None:
@@ -142,7 +138,6 @@ def test_a_spec_runs_no_command_that_the_command_line_does_not_allow(tmp_path: P
         assert "add --allow-command" in done.stderr
     assert not (tmp_path / "ran").exists()
     load(tmp_path / "spec.toml", allow_command=True)
-    mechanism._commands.clear()  # a search may make again what was allowed once
     with pytest.raises(SpecError, match="allow_command=True"):
         load(tmp_path / "spec.toml")
     assert called("check", "spec.toml", "--allow-command").returncode == 0
@@ -158,6 +153,21 @@ def test_a_command_that_cannot_start_is_a_mistake_in_the_spec(
 ) -> None:
     with pytest.raises(SpecError, match=message):
         load(spec(*command), allow_command=True)
+
+
+def test_a_search_makes_an_allowed_command_again() -> None:
+    Path("box.sh").write_text(SHELL, encoding="utf-8")
+    given = spec("sh", "box.sh")
+    del given["pair"], given["estimator"]
+    given["search"] = {
+        "use": "records",
+        "params": {"table": [0.0, 1.0], "schema": [{"low": 0, "high": 1}], "adjacency": "replace"},
+        "parameters": {"mechanism.wait": [30.0, 50.0]},
+    }
+    (cell,) = dpframe.audit(given, allow_command=True).cells
+    assert (cell.status, cell.verdict) == ("ok", "violated")
+    with pytest.raises(SpecError, match="allow_command=True"):
+        dpframe.audit(given)
 
 
 def test_another_program_is_another_mechanism() -> None:
