@@ -46,10 +46,10 @@ def dpframe_estimators() -> list[type[Estimator]]:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Return the mechanism with ideal scores of canaries."""
-    from dpframe_baselines import canaries
+    """Return ideal scores of canaries, and samplers of noise."""
+    from dpframe_baselines import canaries, samplers
 
-    return [canaries.IdealCanaries]
+    return [canaries.IdealCanaries, samplers.NoiseSampler]
 
 
 @hookimpl
