@@ -51,6 +51,16 @@ def of_array(dtype: Any, shape: tuple[int, ...], scalar: bool) -> tuple[bytes, s
     return (b"a" if scalar else b"A") + sized(described.encode()), kind
 
 
+def is_plain(value: Any) -> bool:
+    """True for a scalar of NumPy that is read as Python's: its type says nothing about the data.
+
+    Otherwise `rng.choice(values)` and a value itself would differ, although both print the same.
+    """
+    dtype: Any = getattr(value, "dtype", None)
+    known = type(value).__module__ == "numpy" and not hasattr(value, "__setitem__")
+    return known and (dtype.kind in "biuSU" or dtype.name == "float64")
+
+
 _Label = Tuple[bytes, str, Tuple[bool, bytes]]
 """A key or name: its bytes, its text, and its rank among others."""
 
@@ -154,6 +164,8 @@ class _Reader:
             raise UnreadableError(f"it holds more than {_MOST_PARTS:,} values")
         if (scalar := _SCALARS.get(type(value))) is not None:
             return scalar(value)
+        if is_plain(value):
+            return self.read(value.item())
         if id(value) in self.open:  # it holds itself
             return _Piece(b"^" + pack("<Q", self.open.index(id(value))), "itself")
         if len(self.open) >= _MOST_DEPTH:
@@ -210,7 +222,11 @@ class _Reader:
 
     def several(self, before: bytes, title: str, values: Any) -> _Piece:
         """Read values in their order; lists of floats at once."""
-        if set(map(type, values)) == {float}:
+        kinds = set(map(type, values))
+        if any(kind.__module__ == "numpy" for kind in kinds):
+            values = [value.item() if is_plain(value) else value for value in values]
+            kinds = set(map(type, values))
+        if kinds == {float}:
             content = array("d", values)
             if sys.byteorder != "little":
                 content.byteswap()
@@ -234,6 +250,8 @@ class _Reader:
 
     def label(self, key: Any) -> _Label:
         """Return the bytes of a key or name, its text, and its rank among others."""
+        if is_plain(key):
+            key = key.item()
         if type(key) is str:
             label: _Label = _kept(_label, len(key))(key)
             return label

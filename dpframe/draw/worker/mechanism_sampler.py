@@ -18,7 +18,7 @@ from dpframe.draw.streams import Stream, host_generator
 
 from . import codes, libraries
 from .answers import BEFORE, AnswerEncoder, Chunk, is_real, native_shapes
-from .encoding import of_array
+from .encoding import encode, of_array
 from .plain_data import SharedValue
 from .query import Refused
 from .sampler import Prepared, Sampler, serve
@@ -240,12 +240,16 @@ class ArrayEncoder(AnswerEncoder):
         if block is None:
             return super().chunk(answers, seconds)
         n, dims = len(block), block.shape[1:]
-        if type(answers[0]) is float:
-            before, kind = b"f", "float"
+        if not dims and block.dtype.kind in "biu":
+            once, places = np.unique(block, return_inverse=True)
+            kind = encode(block[0])[0]
+            values = np.array([codes.code(encode(one)[1]) for one in once], np.uint64)[places]
         else:
             before, kind = of_array(block.dtype, dims, scalar=not dims)
             before += codes.sized_prefix(block[0].nbytes)
-        values = _codes(before, np.ascontiguousarray(block).reshape(n, -1))
+            if isinstance(answers[0], float):  # NumPy's is one, too
+                before, kind = b"f", "float"
+            values = _codes(before, np.ascontiguousarray(block).reshape(n, -1))
         self.notice(answers, values[:64].tolist())
         numbers = block.reshape(n, -1)[:, : codes.MOST_NUMBERS].astype(np.float64)
         width = numbers.shape[1] if self.terms.width is None else self.terms.width
