@@ -23,7 +23,7 @@ _ONLY = "Scan only callables whose dotted name contains this text. Repeatable."
 _TARGET = "The dotted name of a callable, or its last parts."
 
 VIOLATED, NOTHING = 1, 3
-"""Exit codes of `scan`: a claim is refuted, perhaps under a condition; nothing was searched."""
+"""Exit codes of `scan`: a claim is refuted, and that depends on no guess; nothing was searched."""
 
 Python = Annotated[str | None, typer.Option(metavar="PATH", help=_PYTHON)]
 Further = Annotated[list[str] | None, typer.Option("--with", metavar="REQUIREMENT", help=_WITH)]
@@ -49,8 +49,8 @@ def scan(
     in a temporary folder, and a search looks for neighbours that refute each claim. Each finding is
     written as a test. All that was assumed is printed, and written to a file that you can edit.
 
-    Exit code: 0; 1 if a claim is refuted, perhaps under a condition; 2 if the call is wrong or the
-    package cannot be imported; 3 if nothing could be searched; 130 after an interruption.
+    Exit code: 0; 1 if a claim is refuted, unless that depends on a guess; 2 if the call is wrong or
+    the package cannot be imported; 3 if nothing could be searched; 130 after an interruption.
     """
     from dpframe_scan import findings
     from dpframe_scan.scanning import Package, Scan
@@ -59,9 +59,13 @@ def scan(
         given = {} if assume is None else findings.read(assume, opened.module)
         targets = opened.chosen(only or (), given)
         if only_list:
-            for one in targets:
+            taking = [one for one in targets if one.budgets]
+            for one in taking:
                 typer.echo(f"{one.name}({', '.join(p.name for p in one.parameters)})")
-            _notify(f"{len(targets)} callables with a budget parameter; none was called")
+            for one in targets:
+                if not one.budgets:
+                    _notify(f"{one.name}: not a budget: {'; '.join(one.no_budgets)}")
+            _notify(f"{len(taking)} callables with a budget parameter; none was called")
             return
         folder = out if out is not None else Path("runs") / f"scan-{opened.slug}"
         running = Scan(opened, targets, given, folder, seconds, _notify)

@@ -8,15 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from dpframe_scan.callables import Parameter, Target
-from dpframe_scan.settings import (
-    DOMAIN,
-    DOMAIN_NAMES,
-    HIGH,
-    LOW,
-    NOISE_SETTING,
-    SOURCES,
-    is_setting,
-)
+from dpframe_scan.settings import DOMAIN, DOMAIN_NAMES, HIGH, LOW, SOURCES, role_of, setting_of
 
 Relation = Literal["unknown", "replace", "add-remove", "any", "sensitivity", "one-by-one"]
 
@@ -40,8 +32,6 @@ class DataPlan:
     """Number of numbers in the data."""
     assumed: tuple[str, ...] = ()
     """Sentences."""
-    conditions: tuple[str, ...] = ()
-    """Guesses on which a violation depends, each after "if"."""
 
     def cases(self) -> list[Any]:
         """Return some datasets for trial calls, from the first of which others differ."""
@@ -73,8 +63,6 @@ def _array(expression: str = "data", kind: str = "float") -> str:
 
 # Neither a missing class nor one between two others: the conversion to whole numbers would raise.
 CLASSES = {"name": "y", "categories": [0, 1, 2], "nan": False, "unknown_categories": False}
-UNBOUNDED = f"it promises to take numbers from {LOW:g} to {HIGH:g}, without being told these bounds"
-BOUNDED = f"Numbers in the data lie between {LOW:g} and {HIGH:g}, as is passed to the callable."
 
 
 def _vector(name: str, expression: str = _array(), *, whole: bool = False) -> DataPlan:
@@ -151,8 +139,6 @@ def _local_number(name: str, low: float, high: float) -> DataPlan:
     return DataPlan("record", {name: "float(data)"}, (low,), schema, "any", 1, (LOCAL,))
 
 
-GUESSED_DOMAIN = "it is a local randomiser of such values"
-
 LABEL_NAMES = {"y", "labels", "target", "targets", "array_y"}
 MATRIX_NAMES = {"X", "samples", "features", "matrix", "points"}
 VECTOR_NAMES = {
@@ -194,7 +180,7 @@ class Context(NamedTuple):
     @property
     def noisy(self) -> bool:
         """True if it is told a sensitivity."""
-        return any(NOISE_SETTING.fullmatch(name) for name in self.names)
+        return any(role_of(name) == "noise" for name in self.names)
 
     @property
     def domain(self) -> bool:
@@ -205,7 +191,7 @@ class Context(NamedTuple):
 def data_plans(parameters: Sequence[Parameter], context: Context) -> Iterator[DataPlan]:
     """Yield plans for the data among some parameters, the most likely first."""
     wanted = {one.name: one for one in parameters if not one.budget and one.name not in SOURCES}
-    required = [name for name, one in wanted.items() if one.required and not is_setting(name)]
+    required = [name for name, one in wanted.items() if one.required and setting_of(name) is None]
     scores = [name for name in wanted if name.lower() in SCORE_NAMES]
     if scores:
         yield _noised(scores[0], "float", 4)
@@ -283,11 +269,8 @@ def _tables(one: Parameter, context: Context, *, whole: bool, arrays: bool) -> I
 
 
 def _guessed_values(name: str, *, boolean: bool) -> Iterator[DataPlan]:
-    guesses = (
-        *((_local(name, (False, True)),) if boolean else ()),
-        _local(name, VALUES),
-        _local(name, ("a", "b", "c")),
-        _local_number(name, 0.0, 1.0),
-    )
-    for plan in guesses:
-        yield dataclasses.replace(plan, conditions=(GUESSED_DOMAIN,))
+    if boolean:
+        yield _local(name, (False, True))
+    yield _local(name, VALUES)
+    yield _local(name, ("a", "b", "c"))
+    yield _local_number(name, 0.0, 1.0)

@@ -109,6 +109,7 @@ def assumptions(called: Sequence[Called], package: str) -> str:
         f"# Assumptions of dpframe scan {package}. Edit what is wrong, and scan again with",
         "# --assume and this file. Values of arguments are Python; `skip = true` leaves one out.",
         "# adjacency: unknown, replace, add-remove; any (two records); sensitivity, one-by-one.",
+        "# conditions: guesses on which a violation depends; remove from the list what is so.",
     ]
     for one in called:
         lines += ["", f"[{toml(one.target.name)}]"]
@@ -127,7 +128,7 @@ def _reason(one: Called) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-FIELDS = ("arguments", "method", "of_method", "in_constructor", "answer", "claim")
+FIELDS = (*("arguments", "method", "of_method", "in_constructor", "answer", "claim", "conditions"),)
 DATA_FIELDS = ("form", "inputs", "table", "schema", "adjacency", "length")
 
 
@@ -141,7 +142,7 @@ def fields_of(proposal: Proposal) -> dict[str, Any]:
 KINDS: Mapping[str, type[Any]] = {
     **dict.fromkeys(("arguments", "of_method", "claim", "inputs"), dict),
     **dict.fromkeys(("method", "form", "adjacency"), str),
-    **dict.fromkeys(("answer", "table", "schema"), list),
+    **dict.fromkeys(("answer", "table", "schema", "conditions"), list),
     **dict.fromkeys(("in_constructor", "skip"), bool),
     "length": int,
 }

@@ -8,21 +8,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dpframe_scan.callables import Method, Parameter, Target
-from dpframe_scan.data_plans import (
-    BOUNDED,
-    SCORE_NAMES,
-    UNBOUNDED,
-    Context,
-    DataPlan,
-    Relation,
-    data_plans,
-)
-from dpframe_scan.settings import BOUNDING, NOISE_SETTING, PUBLIC, SOURCES, expressions
+from dpframe_scan.data_plans import SCORE_NAMES, Context, DataPlan, Relation, data_plans
+from dpframe_scan.settings import HIGH, LOW, SOURCES, expressions, is_passed, role_of
 
 DELTA = 1e-3  # if a callable requires a δ
+BOUNDED = f"Numbers in the data lie between {LOW:g} and {HIGH:g}, as is passed to the callable."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Proposal:
     option: str = ""
     """The option in which it differs from the defaults, for its name."""
     conditions: tuple[str, ...] = ()
-    """Guesses about the claim on which a violation depends, each after "if"."""
+    """Guesses on which a violation depends, each after "if"; see `guesses`."""
 
     @property
     def sentences(self) -> list[str]:
@@ -63,15 +56,19 @@ class Claimed(NamedTuple):
     arguments: dict[str, str]
     claim: dict[str, float]
     assumed: tuple[str, ...]
-    conditions: tuple[str, ...]
 
 
-def claim_of(budgets: Sequence[Parameter]) -> Claimed:
-    """Choose budgets, and read the claim that they make."""
+GAUSSIAN = re.compile(r"gauss(?!\w*[ _]?(nb|naive|mixture|process))", re.I)
+
+
+def claim_of(parameters: Sequence[Parameter], target: Target) -> Claimed:
+    """Choose the budgets among parameters, and read the claim that they make."""
+    budgets = [*{one.name: one for one in parameters if one.budget}.values()]
     arguments: dict[str, str] = {}
     claim: dict[str, float] = {}
     assumed: list[str] = []
     losses = [one for one in budgets if one.budget == "epsilon"]
+    gaussian = GAUSSIAN.search(target.words)
     for number, one in enumerate(sorted(losses, key=lambda p: p.name.endswith(("1", "2")))):
         value = float(len(losses) - number)  # the larger one is of what lasts longer
         arguments[one.name] = f"{value}"
@@ -80,31 +77,34 @@ def claim_of(budgets: Sequence[Parameter]) -> Claimed:
         assumed.append(f"The claim is the sum of the {len(losses)} budgets.")
     for one in budgets:
         if one.budget == "delta":
-            own = one.default if isinstance(one.default, float | int) else None
-            if one.required or own is None:
+            own = one.default if isinstance(one.default, float | int) else DELTA
+            # A default of 0 may stand for a choice of its own, where noise is Gaussian.
+            if own is not one.default or not 0 <= own < 1 or (not own and gaussian):
                 arguments[one.name], own = f"{DELTA}", DELTA
             claim["delta"] = float(own)
-            claim.setdefault("epsilon", 0.0)
         elif one.budget in ("rho", "mu") and not losses:
             arguments[one.name] = "0.5" if one.budget == "rho" else "1.0"
             claim[one.budget] = float(arguments[one.name])
             if one.budget == "mu":
                 text = f"{one.name} is the standard deviation of noise, divided by a sensitivity."
                 assumed.append(text)
-    guessed = ("its noise has this scale for one record",) if "mu" in claim else ()
-    return Claimed(arguments, claim, (*assumed,), guessed)
+    return Claimed(arguments, claim, (*assumed,))
 
 
 def adjacency_of(doc: str) -> Relation:
     """Return the neighbours that a docstring names; "unknown" if it names none, or several."""
-    adds = re.search(
-        r"add(ing|ed|ition)?[ -]?(or|/|and)[ -]?remov|unbounded (dp|differ)", doc, re.I
-    )
-    replaces = re.search(
-        r"replac(e|ing) (one|a|any)? ?(single )?(record|row|sample|entry|example)"
-        r"|substitut(e|ing|ion of) (one|a|any)\b|\bbounded (dp|differential)",
-        doc,
-        re.I,
+    one = r"(one|a|any)? ?(single )?(record|row|sample|entry|example)"
+    told = [
+        text
+        for text in re.split(r"\.\s|\n\s*\n", doc)
+        if re.search(r"neighbo|adjacen|privacy|differ|\bdp\b", text, re.I)
+    ]
+    adds, replaces = (
+        any(re.search(pattern, text, re.I) for text in told)
+        for pattern in (
+            r"add(ing|ed|ition)?[ -]?(or|/|and)[ -]?remov|unbounded (dp|differ)",
+            rf"(replac|substitut)(e|ing|ion of) {one}|\bbounded (dp|differential)",
+        )
     )
     if bool(adds) == bool(replaces):
         return "unknown"
@@ -121,7 +121,16 @@ METHODS = (
 
 
 def proposals(target: Target) -> Iterator[Proposal]:
-    """Yield ways to call a callable, the most likely first."""
+    """Yield ways to call a callable, the most likely first.
+
+    None are without a claim: the budget of a class may belong to another method.
+    """
+    for one in _all(target):
+        if {"epsilon", "rho", "mu"} & {*one.claim}:
+            yield one
+
+
+def _all(target: Target) -> Iterator[Proposal]:
     if not target.is_class:
         yield from _of_function(target)
         return
@@ -144,37 +153,36 @@ def proposals(target: Target) -> Iterator[Proposal]:
 def _arguments(
     parameters: Sequence[Parameter], taken: Sequence[str], names: frozenset[str]
 ) -> dict[str, str]:
-    """Return expressions for settings that are required, sensitivities, and public bounds.
-
-    A default sensitivity may be smaller than that of the neighbours.
-    """
+    """Return expressions for the settings that are passed."""
     return {
         one.name: "2" if one.name == "d" and "lst_k" in names else expressions(one)[0]
         for one in parameters
-        if not one.budget
-        and one.name not in taken
-        and one.name not in SOURCES
-        and (
-            one.required
-            or NOISE_SETTING.fullmatch(one.name)
-            or (PUBLIC.fullmatch(one.name) and one.default is None)
-        )
+        if not one.budget and one.name not in (*taken, *SOURCES) and is_passed(one)
     }
+
+
+def parameters_of(proposal: Proposal, target: Target) -> dict[str, Parameter]:
+    """Return the parameters of a callable and of the method that is called."""
+    own = {one.name: one for one in target.parameters}
+    for method in target.methods:
+        if method.name == proposal.method:
+            own = {one.name: one for one in method.parameters} | own
+    return own
 
 
 def _of_function(target: Target) -> Iterator[Proposal]:
     context = Context(target, "", frozenset(one.name for one in target.parameters))
-    own = claim_of([one for one in target.parameters if one.budget])
+    own = claim_of(target.parameters, target)
     for plan in data_plans(target.parameters, context):
         arguments = own.arguments | _arguments(target.parameters, [*plan.inputs], context.names)
-        more: Any = {"assumed": own.assumed, "conditions": own.conditions}
-        yield _with_words(Proposal(target.name, arguments, own.claim, plan, **more), target)
+        one = Proposal(target.name, arguments, own.claim, plan, assumed=own.assumed)
+        yield _with_words(one, target)
 
 
 def _of_method(target: Target, method: Method) -> Iterator[Proposal]:
     both = (*target.parameters, *method.parameters)
     context = Context(target, method.name, frozenset(one.name for one in both))
-    own = claim_of([one for one in both if one.budget])
+    own = claim_of(both, target)
     in_constructor = any(one.name.lower() in SCORE_NAMES for one in target.parameters)
     parameters = target.parameters if in_constructor else method.parameters
     for plan in data_plans(parameters, context):
@@ -195,7 +203,6 @@ def _of_method(target: Target, method: Method) -> Iterator[Proposal]:
                 called,
                 in_constructor=in_constructor,
                 assumed=own.assumed,
-                conditions=own.conditions,
             ),
             target,
         )
@@ -213,12 +220,7 @@ def _with_words(proposal: Proposal, target: Target) -> Proposal:
         "replace": "Neighbours replace one record, as the documentation says.",
         "add-remove": "Neighbours add or remove one record, as the documentation says.",
     }
-    bounded = any(BOUNDING.search(name) for name in (*proposal.arguments, *proposal.of_method))
-    if bounded or not any("low" in column for column in plan.schema):
-        plan = dataclasses.replace(plan, assumed=(words[relation], BOUNDED))
-    else:
-        plan = dataclasses.replace(
-            plan, assumed=(words[relation],), conditions=(*plan.conditions, UNBOUNDED)
-        )
-    plan = dataclasses.replace(plan, adjacency=relation)
+    roles = {role_of(name) for name in (*proposal.arguments, *proposal.of_method)}
+    told = (BOUNDED,) if {"bounds", "upper"} & roles else ()
+    plan = dataclasses.replace(plan, assumed=(words[relation], *told), adjacency=relation)
     return dataclasses.replace(proposal, data=plan)

@@ -171,8 +171,8 @@ class Scan:
 
     @property
     def found(self) -> list[Found]:
-        """The violations."""
-        return [one for one in self._results if one.verdict == "violated"]
+        """The violations that depend on no guess."""
+        return [one for one in self._results if one.accuses]
 
     @property
     def searched(self) -> int:
@@ -284,7 +284,9 @@ def _distinct(results: Sequence[Found]) -> list[Found]:
     return [
         one
         for one in violated
-        if one.cell.stage == "within" or one.conditions or one.cell.proposal.option not in within
+        if one.cell.stage == "within"
+        or len(one.conditions) > len(one.cell.proposal.conditions)
+        or one.cell.proposal.option not in within
     ]
 
 
@@ -342,7 +344,8 @@ def _table(rows: Sequence[Mapping[str, Any]], package: Package, folder: Path, us
         for line in lines
     ]
     text += [""] + [f"[{mark}] {sentence}" for sentence, mark in notes.items()]
-    mechanisms = [row for row in rows if row["outcome"] != "not a mechanism"]
+    none = ("not a mechanism", "not a budget")
+    mechanisms = [row for row in rows if row["outcome"] not in none]
     releases = [row for row in rows if row["outcome"] == "release"]
     violated = [row for row in releases if row["verdict"].startswith("violated")]
     plain = [row for row in violated if row["verdict"] == "violated"]

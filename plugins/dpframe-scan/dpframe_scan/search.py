@@ -145,6 +145,11 @@ class Found(NamedTuple):
     draws: int = 0
     """Draws of each dataset, over all pairs."""
 
+    @property
+    def accuses(self) -> bool:
+        """True if it is a violation that depends on no guess, only on what happens to records."""
+        return self.verdict == "violated" and not self.cell.proposal.conditions
+
 
 def stages(called: Called) -> Iterator[Stage]:
     """Yield the stages of a callable."""
@@ -339,7 +344,7 @@ def found_in(cell: Cell, result: Any) -> Found:
 
 def conditions(cell: Cell, event: str, pair: tuple[Any, Any]) -> tuple[str, ...]:
     """Return the guesses and the circumstances on which a violation depends."""
-    found = [*cell.proposal.conditions, *cell.proposal.data.conditions]
+    found = [*cell.proposal.conditions]
     if cell.stage == "beyond" and (kind := _outside(cell, pair)):
         found.append(kind)
     if cell.stage == "bits":

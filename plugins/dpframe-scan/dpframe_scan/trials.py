@@ -22,13 +22,15 @@ from typing import Any, NamedTuple
 from dpframe import DpframeError
 from dpframe.plugins import bound_to_parent
 from dpframe_scan.callables import Parameter, Target, target_of
-from dpframe_scan.proposals import Proposal, proposals
+from dpframe_scan.guesses import domain, guesses
+from dpframe_scan.proposals import Proposal, parameters_of, proposals
 from dpframe_scan.settings import PUBLIC, expressions
 from dpframe_scan.sources import source_of
 
 PROGRAM = Path(__file__).parent / "programs" / "adapter.py"
 
 IMPORT_SECONDS = 120.0  # of a package
+OUTSIDE = 1_000_000  # a value that no domain of a few values has
 CALL_SECONDS = 20.0  # of all calls of one proposal, on a machine that is not busy
 MOST_BUSY = 10.0  # on a busy machine everything may take up to this multiple of its time
 MOST_TRIALS = 40  # calls of one callable, repairs included
@@ -168,7 +170,7 @@ class Called(NamedTuple):
     target: Target
     proposal: Proposal | None  # how it is called; None if it was not
     outcome: str
-    """"release", "not a mechanism" or "not called"."""
+    """"release", "not a mechanism", "not a budget" or "not called"."""
     reason: str
     """Why it is no release."""
     variants: tuple[Proposal, ...] = ()
@@ -189,6 +191,8 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
         interpreter: where it is installed.
         until: time on the monotonic clock at which the search for a way ends.
     """
+    if not target.budgets:
+        return Called(target, None, "not a budget", "; ".join(target.no_budgets))
     if reason := _no_mechanism(target):
         return Called(target, None, "not a mechanism", reason)
     problem, number = "", 0
@@ -208,7 +212,11 @@ def call(target: Target, interpreter: Interpreter, until: float) -> Called:
             if "raised" not in outcome:
                 verdict = _judged(target, proposal, outcome, interpreter)
                 if verdict.outcome == "release":
-                    return verdict._replace(variants=(*_variants(verdict, interpreter),))
+                    assert verdict.proposal is not None
+                    return verdict._replace(
+                        proposal=_with_guesses(verdict.proposal, target, interpreter),
+                        variants=(*_variants(verdict, interpreter),),
+                    )
                 plain = plain or verdict
                 break
             told = f"{outcome['raised']}: {outcome['message']}".strip(": ")
@@ -231,14 +239,18 @@ def _without_call(target: Target, problem: str, *, untried: bool) -> Called:
         others = [one.name for one in target.methods if any(p.required for p in one.parameters)]
         if not others:
             return Called(target, None, "not a mechanism", "it takes no data")
-        problem = f"none of its methods has a known name: {', '.join(others)}"
+        problem = f"none of its methods is known to make a release: {', '.join(others)}"
     if problem.startswith("NotImplementedError"):
         return Called(target, None, "not a mechanism", f"it is abstract: {problem}")
     return Called(target, None, "not called", problem)
 
 
-OPTIONS = re.compile(r"fit_intercept|with_\w+|use_\w+|(is_)?optimal|optimi[sz]ed")
-"""Options that choose an algorithm. Others may declare facts about the data, such as an order."""
+OPTIONS = re.compile(
+    r"(?!.*(priv|dp|noise|clip|secure|safe|seed|test|debug))"
+    r"(fit_intercept|with_\w+|use_\w+|(is_)?optimal|optimi[sz]ed)"
+)
+"""Options that choose an algorithm. Others may switch privacy off, or declare facts about the data,
+such as an order."""
 
 MOST_VARIANTS = 2
 
@@ -247,7 +259,7 @@ def _variants(called: Called, interpreter: Interpreter) -> Iterator[Proposal]:
     """Yield proposals in which an option has its other value."""
     target, proposal = called.target, called.proposal
     assert proposal is not None
-    own = _parameters_of(proposal, target).values()
+    own = parameters_of(proposal, target).values()
     options = [one for one in own if isinstance(one.default, bool) and OPTIONS.fullmatch(one.name)]
     for one in options[:MOST_VARIANTS]:
         field = "arguments" if one in target.parameters else "of_method"
@@ -256,7 +268,20 @@ def _variants(called: Called, interpreter: Interpreter) -> Iterator[Proposal]:
         variant = dataclasses.replace(proposal, **changed)
         outcome = interpreter.tried(variant)
         if "raised" not in outcome and outcome["random"]:
-            yield variant
+            yield _with_guesses(variant, target, interpreter)
+
+
+def _with_guesses(proposal: Proposal, target: Target, interpreter: Interpreter) -> Proposal:
+    """Add the guesses on which a violation depends, but for those that an exception confirms."""
+    found = guesses(proposal, target)
+    given = {**proposal.arguments, **proposal.of_method}
+    sizes = {domain(name) for name in given} & {*found}
+    if sizes and [*proposal.data.inputs.values()] == ["data"]:
+        far = {"categories": [OUTSIDE]}
+        outside = dataclasses.replace(proposal.data, table=(OUTSIDE,), schema=(far,))
+        if "raised" in interpreter.tried(dataclasses.replace(proposal, data=outside)):
+            found = tuple(one for one in found if one not in sizes)
+    return dataclasses.replace(proposal, conditions=found)
 
 
 def _call_in(source: str) -> str:
@@ -319,7 +344,7 @@ def _judged(
     return Called(target, proposal, "release", "", (), outcome["kind"], *_costs(outcome))
 
 
-OF_TRAINING = {"labels_", "inertia_", "n_iter_", "n_features_in_", "n_samples_seen_", "n_samples_"}
+OF_TRAINING = re.compile(r"(labels|inertia|classes|n_\w+|support\w*|\w+_in|\w+_iter)_")
 """Attributes of models that say something of the training itself, and are no release."""
 
 
@@ -331,7 +356,7 @@ def _fitted(target: Target, proposal: Proposal, outcome: Mapping[str, Any]) -> l
     names = [
         one["name"]
         for one in outcome.get("attributes", ())
-        if one["name"] not in OF_TRAINING
+        if not OF_TRAINING.fullmatch(one["name"])
         and one["shape"][:1] != [n]
         and re.search(rf"\b{one['name']}(?!\w)", target.doc)
     ]
@@ -354,7 +379,7 @@ def _fitted(target: Target, proposal: Proposal, outcome: Mapping[str, Any]) -> l
 def repaired(proposal: Proposal, target: Target, outcome: Mapping[str, Any]) -> Proposal | None:
     """Change a proposal after an exception; None if its message suggests nothing."""
     message = f"{outcome['raised']}: {outcome['message']}"
-    parameters = _parameters_of(proposal, target)
+    parameters = parameters_of(proposal, target)
     for pattern, change in REPAIRS:
         if (match := re.search(pattern, message, re.I)) and (
             done := change(proposal, parameters, match)
@@ -362,14 +387,6 @@ def repaired(proposal: Proposal, target: Target, outcome: Mapping[str, Any]) -> 
             changed: Proposal = done
             return changed
     return _next_named(proposal, parameters, message) or _next_public(proposal, parameters)
-
-
-def _parameters_of(proposal: Proposal, target: Target) -> dict[str, Parameter]:
-    own = {one.name: one for one in target.parameters}
-    for method in target.methods:
-        if method.name == proposal.method:
-            own = {one.name: one for one in method.parameters} | own
-    return own
 
 
 def _with(proposal: Proposal, name: str, value: str | None) -> Proposal:

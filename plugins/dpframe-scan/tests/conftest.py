@@ -12,7 +12,7 @@ from dpframe_scan.trials import Interpreter
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter that has the package `tinydp`."""
+    """An interpreter that has the packages `tinydp` and `rightdp`."""
     return scan_support.made(tmp_path_factory.mktemp("tiny"))
 
 
@@ -25,6 +25,13 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def interpreter(python: str) -> Iterator[Interpreter]:
-    """A process of it."""
+    """A process of it, for `tinydp`."""
     with Interpreter(python, "tinydp") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def right(python: str) -> Iterator[Interpreter]:
+    """A process of it, for `rightdp`."""
+    with Interpreter(python, "rightdp") as running:
         yield running

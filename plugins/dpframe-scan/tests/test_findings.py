@@ -80,10 +80,25 @@ def test_a_worker_makes_slow_first_calls_while_it_loads_its_program(
     assert calls == called
 
 
-def test_a_guess_about_the_kind_of_data_is_a_condition() -> None:
-    guessed = dataclasses.replace(PLAN, conditions=("it is a local randomiser",))
-    found = search.found_in(cell(data=guessed), result("the output is 3", 10.0))
+def test_a_guess_is_a_condition_and_accuses_nobody() -> None:
+    found = search.found_in(
+        cell(conditions=("it is a local randomiser",)), result("the output is 3", 10.0)
+    )
     assert found.conditions == ("it is a local randomiser",)
+    assert not found.accuses
+    assert search.found_in(cell(), result("the output is 3", 10.0)).accuses
+
+
+def test_an_edited_file_of_assumptions_can_confirm_a_guess(tmp_path: Path) -> None:
+    path = tmp_path / "assumptions.toml"
+    proposal = dataclasses.replace(PROPOSAL, conditions=("it keeps its claim with n = 10",))
+    text = findings.assumptions([Called(TARGET, proposal, "release", "")], "statlib")
+    assert 'conditions = ["it keeps its claim with n = 10"]' in text
+    path.write_text(text.replace('["it keeps its claim with n = 10"]', "[]"), encoding="utf-8")
+    read = findings.read(path, "statlib")
+    changed = findings.applied(proposal, "statlib.mean", read["statlib.mean"])
+    assert changed is not None
+    assert changed.conditions == ()
 
 
 @pytest.mark.parametrize(

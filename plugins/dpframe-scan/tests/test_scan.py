@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from dpframe_scan import commands, data_plans, environment, scanning
+from dpframe_scan import commands, environment, guesses, scanning
 from dpframe_scan.trials import PackageImportError
 from typer.testing import CliRunner
 
@@ -100,11 +100,24 @@ def test_a_scan_finds_the_wrong_callables_and_no_others(python: str, tmp_path: P
         "tinydp.tools.compute_sigma": "not a mechanism",
         "tinydp.tools.dp_sum": "consistent",
         "tinydp.tools.licensed": "not called",
-        "tinydp.tools.unit_sum": f"violated if {data_plans.UNBOUNDED}",
+        "tinydp.tools.unit_sum": f"violated if {guesses.UNBOUNDED}",
         "tinydp.tools.wrong_sum": "violated",
     }
     written = {path.name for path in (tmp_path / "tests").glob("*.py")}
     assert {"test_report.py", "test_means.py", "test_tools_wrong_sum.py"} <= written
+
+
+@pytest.mark.slow
+def test_a_scan_accuses_no_right_callable_on_a_guess(python: str, tmp_path: Path) -> None:
+    words = ["rightdp", "--python", python, "--seconds", "60", "--out", str(tmp_path)]
+    done = CliRunner().invoke(commands.scan_app, words)
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "scan.json").read_text(encoding="utf-8"))
+    verdicts = {row["callable"]: row["verdict"] for row in content["callables"]}
+    assert "violated" not in verdicts.values()
+    guessed = [one for one in verdicts.values() if one.startswith("violated if")]
+    assert len(guessed) >= 8  # the guesses are wrong, so they must be seen
+    assert verdicts["rightdp.Client"] == "consistent"
 
 
 @pytest.mark.slow

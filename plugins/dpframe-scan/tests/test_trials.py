@@ -6,7 +6,7 @@ import dataclasses
 import time
 
 import pytest
-from dpframe_scan import data_plans, proposals, trials
+from dpframe_scan import data_plans, guesses, proposals, trials
 from dpframe_scan.callables import Parameter, Target
 from dpframe_scan.programs import adapter
 from dpframe_scan.sources import source_of
@@ -91,9 +91,9 @@ def test_a_callable_that_is_not_told_the_bounds_is_violated_only_if_it_allows_th
 ) -> None:
     told, untold = (call(targets[name], interpreter).proposal for name in ("dp_sum", "unit_sum"))
     assert told is not None
-    assert told.data.conditions == ()
+    assert told.conditions == ()
     assert untold is not None
-    assert untold.data.conditions == (data_plans.UNBOUNDED,)
+    assert untold.conditions == (guesses.UNBOUNDED,)
 
 
 def test_a_message_about_integers_changes_the_sensitivity(
