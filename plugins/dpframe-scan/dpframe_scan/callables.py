@@ -41,6 +41,12 @@ class Parameter(NamedTuple):
         return "" if self.no_budget else self.named
 
     @property
+    def is_private(self) -> bool:
+        """True if its documentation says that it is about privacy."""
+        own = self.doc or self.sentences
+        return bool(re.search(r"privacy|private|budget|\bl?dp\b|zcdp", own, re.I))
+
+    @property
     def text(self) -> str:
         """Annotation and first line of the description."""
         return f"{self.annotation} {self.doc.partition(chr(10))[0]}".lower()
@@ -74,13 +80,17 @@ class Target(NamedTuple):
     def budgets(self) -> list[str]:
         """Names of the parameters that are budgets: its own, else those of its methods."""
         methods = [one for method in self.methods for one in method.parameters]
-        losses = {one.budget for one in (*self.parameters, *methods)} - {"", "delta"}
+        losses = [
+            one
+            for one in (*self.parameters, *methods)
+            if one.budget and (one.budget != "delta" or one.is_private)
+        ]
         return [one.name for one in self._named if one.budget] if losses else []
 
     @property
     def no_budgets(self) -> list[str]:
         """The parameters that only have the name of a budget, each with the reason."""
-        alone = "δ is a budget only beside ε"
+        alone = "a δ without an ε is not documented as one"
         return list(dict.fromkeys(f"{p.name}: {p.no_budget or alone}" for p in self._named))
 
     @property
@@ -163,7 +173,7 @@ SMALLEST_BUDGET = 1e-3
 def _why_no_budget(one: Parameter, words: str) -> str:
     """Return the reason why a parameter is no budget although it has the name of one, or ""."""
     own = one.doc or one.sentences
-    if not one.named or re.search(r"privacy|private|budget|\bl?dp\b|zcdp", own, re.I):
+    if not one.named or one.is_private:
         return ""
     if match := NO_BUDGET.search(own):
         return f"its documentation speaks of {match.group(0).lower()!r}"

@@ -271,6 +271,8 @@ def _tables(one: Parameter, context: Context, *, whole: bool, arrays: bool) -> I
 def _guessed_values(name: str, *, boolean: bool) -> Iterator[DataPlan]:
     if boolean:
         yield _local(name, (False, True))
+    if "str" in name:
+        yield _local(name, ("01", "10", "11"))
     yield _local(name, VALUES)
     yield _local(name, ("a", "b", "c"))
     yield _local_number(name, 0.0, 1.0)

@@ -7,7 +7,7 @@ read “violated if …”, never “violated”.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dpframe_scan.callables import PRIVACY, Parameter, Target
 from dpframe_scan.proposals import Proposal, parameters_of
@@ -49,6 +49,15 @@ OTHER_PROMISES = re.compile(
 )
 """Words of documentation that promises something else than (ε, δ) for one record."""
 
+PREPARED = re.compile(
+    r"caller[^.]{0,40}(clip|bound|normali)|already (clipped|bounded|normali)"
+    r"|(values|data|numbers|records|entries|inputs?|rows|they)\b[^.]{0,40}"
+    r"\b(must|should|assumed|expected|need)\b[^.]{0,40}"
+    r"(within|between|clipped|bounded|normali|in the range|in \[)",
+    re.I,
+)
+"""Words with which documentation promises nothing for records beyond the bounds."""
+
 PER_UNIT = re.compile(r"\b(?:per|for each|of each|each|every)[ -](\w+)", re.I)
 WHOLE = {"user", "users", "record", "individual", "person", "client", "call", "release", "query"}
 """Units that are all of a trial call."""
@@ -77,8 +86,8 @@ def guesses(proposal: Proposal, target: Target) -> tuple[str, ...]:
     found = [
         *_of_budgets(proposal, own, target, words),
         *_of_data(proposal, own, words),
-        *_of_settings(proposal, own),
     ]
+    found += _of_settings(proposal, own, found)
     others = [one for one in target.methods if any(p.required for p in one.parameters)]
     if method and not RELEASING.search(method.name) and others != [method]:
         found.append(f"its method {method.name} makes a release")
@@ -96,8 +105,10 @@ def _of_budgets(
     if losses and not PRIVACY.search(words):
         yield f"{losses[0].name} is a budget of privacy"
     for one in losses:
-        unit = PER_UNIT.search(one.doc or one.sentences)
-        if unit and unit.group(1).lower() not in WHOLE:
+        text = one.doc or one.sentences
+        unit = PER_UNIT.search(text)
+        shared = re.search(r"entire|whole|total|split|divided|shared", text, re.I)
+        if unit and not shared and unit.group(1).lower() not in WHOLE:
             yield f"{one.name} is the budget of the whole answer"
     if "mu" in proposal.claim:
         yield SCALE
@@ -148,9 +159,9 @@ def _of_one_user(proposal: Proposal, own: dict[str, Parameter], words: str) -> I
     boolean = "bool" in own[name].text and column.get("categories") == [False, True]
     if not LOCAL.search(words) or not (told or boolean):
         yield GUESSED_DOMAIN
-    for one in told:
-        if not DOMAIN_WORDS.search(own[one].doc or own[one].sentences):
-            yield domain(one)
+    documents = [own[one].doc or own[one].sentences for one in told]
+    proven = any(map(DOMAIN_WORDS.search, documents))
+    yield from (domain(one) for one, text in zip(told, documents, strict=True) if not proven)
 
 
 def domain(name: str) -> str:
@@ -158,7 +169,9 @@ def domain(name: str) -> str:
     return f"{name} is the size of its domain"
 
 
-def _of_settings(proposal: Proposal, own: dict[str, Parameter]) -> Iterator[str]:
+def _of_settings(proposal: Proposal, own: dict[str, Parameter], found: Sequence[str]) -> list[str]:
+    """Return the values of settings that are neither documented nor without influence."""
+    guessed = []
     for name, value in {**proposal.arguments, **proposal.of_method}.items():
         one = own.get(name)
         role = role_of(name)
@@ -166,10 +179,11 @@ def _of_settings(proposal: Proposal, own: dict[str, Parameter]) -> Iterator[str]
             continue
         if proposal.option.startswith(f"{name}="):
             continue
-        if role == "size" and proposal.data.form == "record" and name in DOMAIN_NAMES:
-            continue  # see `_of_one_user`
+        if role == "size" and domain(name) in found:
+            continue
         if role == "size" and one is not None and (one.doc or one.sentences):
             continue
         usual = one is not None and value in expressions(one)
         if role in ("", "size") or not usual:  # a repair may have changed a sensitivity
-            yield f"it keeps its claim with {name} = {value}"
+            guessed.append(f"it keeps its claim with {name} = {value}")
+    return guessed

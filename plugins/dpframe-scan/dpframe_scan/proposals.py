@@ -88,6 +88,8 @@ def claim_of(parameters: Sequence[Parameter], target: Target) -> Claimed:
             if one.budget == "mu":
                 text = f"{one.name} is the standard deviation of noise, divided by a sensitivity."
                 assumed.append(text)
+    if "delta" in claim and not losses and any(one.is_private for one in budgets):
+        claim = {"epsilon": 0.0, **claim}
     return Claimed(arguments, claim, (*assumed,))
 
 

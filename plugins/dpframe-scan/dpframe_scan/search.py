@@ -21,6 +21,7 @@ from dpframe.plugins import (
     Record,
     ZeroConcentratedDP,
 )
+from dpframe_scan.guesses import PREPARED
 from dpframe_scan.proposals import Proposal
 from dpframe_scan.sources import source_of
 from dpframe_scan.trials import PROGRAM, Called, busyness
@@ -156,7 +157,8 @@ def stages(called: Called) -> Iterator[Stage]:
     yield "within"
     assert called.proposal is not None
     plan = called.proposal.data
-    if plan.form == "records" and any("low" in column for column in plan.schema):
+    bounded = any("low" in column for column in plan.schema)
+    if plan.form == "records" and bounded and not PREPARED.search(called.target.doc):
         yield "beyond"
     if plan.form == "numbers" and called.kind.startswith("float"):
         yield "bits"

@@ -83,6 +83,8 @@ SETTINGS = (
     Setting(r"dims?|dimension|n_features|num_features|width", "size", ("2",)),
     Setting(r"n_components|n_estimators|n_neighbors", "size", ("1",)),
     Setting(r"n_clusters|max_depth", "size", ("2",)),
+    Setting(r"(start|min)\w*_len(gth)?", "size", ("1",)),
+    Setting(r"\w+_len(gth)?|l|w", "size", ("2",)),
     Setting(r"bins|n_bins|num_bins", "public", ("4",)),
     Setting(r"classes", "public", ("[0, 1, 2]",)),
     Setting(r"quant|quantile", "public", ("0.5",)),
@@ -100,6 +102,14 @@ SETTINGS = (
     ),
     Setting(r"n|size|count|length|num_records|n_records|dataset_size|n_samples", "", ("10",)),
     Setting(r"function|func|score_function|quality_function|query", "", ("lambda x: x",)),
+    Setting(
+        r"hash_(funcs|functions|family)",
+        "",
+        (
+            "[lambda x: int(x) % 2, lambda x: int(x) // 2 % 2]",
+            "[(lambda x: int(x) % 2, lambda x: int(x) // 2 % 2)] * 8",
+        ),
+    ),
 )
 
 DOMAIN_NAMES = {
@@ -156,8 +166,9 @@ def expressions(one: Parameter) -> list[str]:
     if choice := documented_choice(one):
         found.insert(0, choice)
     if not found:
-        guesses = (("bool", "False"), ("int", "2"), ("float", "1.0"), ("str", "'a'"))
-        found = [value for kind, value in guesses if kind in text] or ["1", "1.0"]
+        guesses = (("bool", "False"), ("int", "2"), ("float", "1.0"), (r"str\b|string\b", "'a'"))
+        found = [value for kind, value in guesses if re.search(rf"\b{kind}", text)]
+        found += ["1", "1.0", "[0, 1]", "lambda x: x"]
     if "int" in text and "float" not in text:
         found.sort(key=lambda value: not value.lstrip("-").isdigit())
     return list(dict.fromkeys(found))

@@ -27,7 +27,17 @@ CALLS = {
 NODES = (
     *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Name, ast.Load),
     *(ast.Attribute, ast.Call, ast.keyword, ast.UnaryOp, ast.USub, ast.BinOp, ast.Mult, ast.Add),
-    *(ast.Sub, ast.Div, ast.Subscript, ast.Slice, ast.ListComp, ast.comprehension, ast.Store),
+    *(
+        ast.Sub,
+        ast.Div,
+        ast.FloorDiv,
+        ast.Mod,
+        ast.Subscript,
+        ast.Slice,
+        ast.ListComp,
+        ast.comprehension,
+        ast.Store,
+    ),
     *(ast.Lambda, ast.arguments, ast.arg),
 )
 """Syntax that expressions may use."""

@@ -24,7 +24,7 @@ from dpframe.plugins import bound_to_parent
 from dpframe_scan.callables import Parameter, Target, target_of
 from dpframe_scan.guesses import domain, guesses
 from dpframe_scan.proposals import Proposal, parameters_of, proposals
-from dpframe_scan.settings import PUBLIC, expressions
+from dpframe_scan.settings import PUBLIC, expressions, role_of
 from dpframe_scan.sources import source_of
 
 PROGRAM = Path(__file__).parent / "programs" / "adapter.py"
@@ -386,7 +386,11 @@ def repaired(proposal: Proposal, target: Target, outcome: Mapping[str, Any]) -> 
         ):
             changed: Proposal = done
             return changed
-    return _next_named(proposal, parameters, message) or _next_public(proposal, parameters)
+    return (
+        _next_named(proposal, parameters, message)
+        or _next_public(proposal, parameters)
+        or (_next_form(proposal, parameters) if outcome["raised"] in FORMS else None)
+    )
 
 
 def _with(proposal: Proposal, name: str, value: str | None) -> Proposal:
@@ -454,6 +458,23 @@ def _next_named(
             continue
         known = expressions(one)
         place = known.index(value) + 1 if value in known else 0
+        if place < len(known):
+            return _with(proposal, name, known[place])
+    return None
+
+
+FORMS = ("TypeError", "AttributeError", "IndexError")
+"""Exceptions after which a setting may need a value of another form."""
+
+
+def _next_form(proposal: Proposal, parameters: Mapping[str, Parameter]) -> Proposal | None:
+    """Take the next expression for a setting without a role, such as a list of functions."""
+    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+        one = parameters.get(name)
+        if one is None or one.budget or role_of(name):
+            continue
+        known = expressions(one)
+        place = known.index(value) + 1 if value in known else len(known)
         if place < len(known):
             return _with(proposal, name, known[place])
     return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from dpframe_scan import guesses, trials
+from dpframe_scan import guesses, search, trials
 from dpframe_scan.callables import Target
 from dpframe_scan.trials import Called, Interpreter
+
+SUMS = ("bounded_sum", "filled_sum")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_no_option_that_switches_privacy_off_is_tried(
         ("clusters", "eps: its documentation speaks of 'distance'"),
         ("regression", "epsilon: its documentation speaks of 'tube'"),
         ("solved", "epsilon: its documentation speaks of 'toleranc'"),
-        ("huber", "delta: δ is a budget only beside ε"),
+        ("huber", "delta: a δ without an ε is not documented as one"),
     ],
 )
 def test_an_epsilon_that_is_no_budget_is_listed_and_never_called(
@@ -109,3 +111,10 @@ def test_a_callable_without_a_claim_of_its_own_is_not_called(
     found = call(targets["Converted"], right)
     assert found.outcome == "not called"
     assert "known to make a release: epsilon_of, privatise" in found.reason
+
+
+def test_no_record_lies_beyond_bounds_that_the_caller_ensures(
+    targets: dict[str, Target], right: Interpreter
+) -> None:
+    stages = {name: [*search.stages(call(targets[name], right))] for name in SUMS}
+    assert stages == {"bounded_sum": ["within"], "filled_sum": ["within", "beyond"]}

@@ -109,14 +109,14 @@ def test_a_scan_finds_the_wrong_callables_and_no_others(python: str, tmp_path: P
 
 @pytest.mark.slow
 def test_a_scan_accuses_no_right_callable_on_a_guess(python: str, tmp_path: Path) -> None:
-    words = ["rightdp", "--python", python, "--seconds", "60", "--out", str(tmp_path)]
+    words = ["rightdp", "--python", python, "--seconds", "40", "--out", str(tmp_path)]
     done = CliRunner().invoke(commands.scan_app, words)
     assert done.exit_code == 0, done.output
     content = json.loads((tmp_path / "scan.json").read_text(encoding="utf-8"))
     verdicts = {row["callable"]: row["verdict"] for row in content["callables"]}
     assert "violated" not in verdicts.values()
     guessed = [one for one in verdicts.values() if one.startswith("violated if")]
-    assert len(guessed) >= 8  # the guesses are wrong, so they must be seen
+    assert len(guessed) >= 6  # the guesses are wrong, so they must be seen
     assert verdicts["rightdp.Client"] == "consistent"
 
 

@@ -134,6 +134,9 @@ RIGHT = {
         def _laplace(scale):
             return random.choice((-1, 1)) * random.expovariate(1 / scale)
 
+        def _clipped(values, bounds):
+            return np.nan_to_num(np.clip(values, *bounds), nan=bounds[0])
+
         def repeated_count(count, epsilon, m):
             """A number of people, who appear in at most m tables."""
             return round(count + _laplace(1 / epsilon), 3)
@@ -157,17 +160,21 @@ RIGHT = {
 
         def above(values, epsilon, lower):
             """The sum of what exceeds a bound by at most 1."""
-            return round(sum(max(0, one - lower) for one in values) + _laplace(1 / epsilon), 3)
+            above = [one - lower for one in values if one > lower]
+            return round(sum(above) + _laplace(1 / epsilon), 3)
 
         def of_sample(values, epsilon, sample_rate, bounds):
-            """The sum of a sample, which the caller has drawn at this rate."""
+            """The sum of a sample, which the caller has drawn at this rate.
+
+            Neighbours replace one record of it.
+            """
             amplified = math.log1p(math.expm1(epsilon) / sample_rate)
-            total = np.clip(values, *bounds).sum()
+            total = _clipped(values, bounds).sum()
             return round(float(total + _laplace((bounds[1] - bounds[0]) / amplified)), 3)
 
         def gaussian_sum(values, epsilon, bounds):
             """The sum, with Gaussian noise for delta = 0.3."""
-            total = np.clip(values, *bounds).sum()
+            total = _clipped(values, bounds).sum()
             scale = (bounds[1] - bounds[0]) * math.sqrt(2 * math.log(1.25 / .3)) / epsilon
             return round(float(total + random.gauss(0, scale)), 3)
 
@@ -183,16 +190,16 @@ RIGHT = {
                 data: a matrix of n_features columns.
                 epsilon: the budget of each column.
             """
-            sums = np.atleast_2d(np.clip(data, *bounds)).sum(0)
+            sums = np.atleast_2d(_clipped(data, bounds)).sum(0)
             return [round(float(x + _laplace((bounds[1] - bounds[0]) / epsilon)), 3) for x in sums]
 
         def degree_sum(data, epsilon, bounds):
             """The sum of degrees, with edge-level privacy."""
-            return round(float(np.clip(data, *bounds).sum() + _laplace(2 / epsilon)), 3)
+            return round(float(_clipped(data, bounds).sum() + _laplace(2 / epsilon)), 3)
 
         def filled_sum(data, epsilon, bounds):
             """The sum; one may substitute a default for what is missing."""
-            total = np.clip(data, *bounds).sum()
+            total = _clipped(data, bounds).sum()
             return round(float(total + _laplace((bounds[1] - bounds[0]) / epsilon)), 3)
 
         def copies(count, sensitivity, epsilon, size):
@@ -241,7 +248,7 @@ RIGHT = {
                 self.use_noise, self.use_privacy = use_noise, use_privacy
 
             def release(self, values):
-                total = np.clip(values, *self.bounds).sum()
+                total = _clipped(values, self.bounds).sum()
                 on = self.use_noise and self.use_privacy
                 noise = _laplace((self.bounds[1] - self.bounds[0]) / self.epsilon)
                 return round(float(total + (noise if on else random.random())), 3)
