@@ -155,6 +155,11 @@ def test_a_callable_that_rarely_changes_its_answer_is_random() -> None:
     assert not adapter.tried("def release(data):\n    return data\n", [0, 1])["random"]
 
 
+def test_the_address_of_an_object_is_no_answer() -> None:
+    kept = "objects = []\n\n\ndef release(data):\n    objects.append(object())\n    return objects[-1]\n"
+    assert not adapter.tried(kept, [0, 1])["random"]
+
+
 @pytest.mark.parametrize(
     "made", ["[(1, 2)]", "((1, 2),)", "zip([1], [2])", "(one for one in [[1, 2]])"]
 )

@@ -269,11 +269,12 @@ def _text(value: Any) -> str:
         return str(value.to_csv())
     inner = getattr(value, "__dict__", None)
     text = repr(value)
-    if isinstance(inner, dict) and re.search(r" at 0x[0-9a-fA-F]+", text):
+    address = r" at 0x[0-9a-fA-F]+"
+    if isinstance(inner, dict) and re.search(address, text):
         known = {key: one for key, one in inner.items() if type(one) in PLAIN}
         arrays = {key: one.tolist() for key, one in inner.items() if hasattr(one, "tolist")}
         return type(value).__name__ + repr(sorted({**known, **arrays}.items(), key=str))
-    return text
+    return re.sub(address, "", text)
 
 
 def _told(error: BaseException) -> str:
