@@ -156,8 +156,8 @@ def test_a_callable_that_rarely_changes_its_answer_is_random() -> None:
 
 
 def test_the_address_of_an_object_is_no_answer() -> None:
-    kept = "objects = []\n\n\ndef release(data):\n    objects.append(object())\n    return objects[-1]\n"
-    assert not adapter.tried(kept, [0, 1])["random"]
+    source = "kept = []\n\n\ndef release(data):\n    kept.append(object())\n    return kept[-1]\n"
+    assert not adapter.tried(source, [0, 1])["random"]
 
 
 @pytest.mark.parametrize(
