@@ -274,7 +274,9 @@ def test_a_base_shares_methods_of_every_kind():
 
 
 def test_named_plugins_are_final():
-    with pytest.raises(TypeError, match="More extends Every, and plugins are final"):
+    with pytest.raises(
+        TypeError, match="More extends Every, but you cannot subclass a named plugin"
+    ):
 
         class More(Every, name="more"):
             pass

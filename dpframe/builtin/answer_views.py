@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe.plugins import Floats, HostArray, Ints
+from dpframe.plugins import Floats, HostArray, Ints, plain
 
 # A view has `columns`, the kind of its columns, and `see(answers)`: columns of shape [n, k], k
 # depends on the width of an answer alone. A view of codes or hashes has `describe(column, number,
@@ -52,7 +52,7 @@ def listed(texts: list[str], most: int = 3) -> str:
 
 def negated(text: str) -> str:
     """Return the negation of an event in words."""
-    if " or " in text and " and " in text:
+    if " or " in text and (" and " in text or " or the output is " in text):
         return f"the following is false: {text}"
     if text.startswith(("raises ", "gives ")):
         return f"does not {text}".replace("raises ", "raise ").replace("gives ", "give ")
@@ -306,7 +306,7 @@ class Kinds:
         raised = [text for text in texts if text.startswith("raises ")]
         given = [text for text in texts if not text.startswith("raises ")]
         parts = [listed(raised)] if raised else []
-        return " or ".join([*parts, *([f"gives {listed(given)}"] if given else [])])
+        return " or ".join([*parts, *([plain.event_of_kind(listed(given))] if given else [])])
 
 
 # Labels are grouped by their value modulo GROUPS; texts are represented by a hash. So a few labels

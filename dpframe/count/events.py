@@ -102,7 +102,7 @@ class Seen(NamedTuple):
 def above(statistic: Statistic, counts: Tree) -> Ints:
     """Return the number of draws at or above each cut, shape [2, cuts]: on D, on D′.
 
-    The statistic counts bins or decisions; decisions have one cut, "decides D′".
+    The statistic counts bins or decisions; decisions have one cut, "answered D′".
     """
     (leaf,) = trees.leaves(counts)
     leaf_counts = np.asarray(leaf, np.int64)
@@ -114,7 +114,7 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
 def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
     """Describe an event of an attack without the attack's name."""
     if gives == "decision":
-        return "decides D′" if is_above else "decides D"
+        return "answered D′" if is_above else "answered D"
     return f"scores {half_line(edge, is_above=is_above)}"
 
 

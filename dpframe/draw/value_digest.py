@@ -96,7 +96,7 @@ class ValueReader:
             self.add(kind.__name__, _SINGLE[kind](value))
         elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
             if not is_found_by_name(value):  # its content is its name, because code is not data
-                raise _unknown(value, "it is not found under its name")
+                raise _unknown(value, "it cannot be imported by its name")
             self.add("name", f"{value.__module__}:{value.__qualname__}".encode())
         elif id(value) in self._open:
             self.add("itself", str(self._open[id(value)]).encode())
@@ -178,7 +178,7 @@ def _unknown(value: Any, reason: str) -> CellError:
 
 
 def is_found_by_name(value: Any) -> bool:
-    """True if an imported module holds a class or function under its name."""
+    """True if an imported module holds a class or function by its name."""
     named: Any = sys.modules.get(str(getattr(value, "__module__", None)))
     for part in getattr(value, "__qualname__", "").split("."):
         named = getattr(named, part, None)

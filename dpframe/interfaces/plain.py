@@ -8,6 +8,7 @@ for a dict that would be read as one of these, or whose keys are not texts.
 import datetime
 import functools
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NewType
 
@@ -81,6 +82,12 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
         f"{value!r} is a {type(value).__name__}; data must be numbers, texts, booleans, bytes, "
         "missing values, or lists and tables of these"
     )
+
+
+def event_of_kind(kind: str) -> str:
+    """Describe the event that an answer has a kind: "the output is NaN", "gives list"."""
+    number = re.fullmatch(r"\w+, (NaN|-?inf)", kind)
+    return f"the output is {number[1]}" if number else f"gives {kind}"
 
 
 def is_frame(value: Any) -> bool:

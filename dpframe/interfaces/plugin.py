@@ -31,7 +31,7 @@ class Plugin(Described):
     fields are static and must be hashable (tuples, not lists).
 
     A class without a name is an abstract base: fields and methods that several plugins share. It
-    may be extended and cannot be used itself; one with a name is final.
+    may be extended and cannot be used itself. You cannot subclass a named plugin.
 
     Do not validate in `__post_init__`, because JAX rebuilds instances with tracers: put bounds into
     `Annotated[float, Gt(0)]`, and rules over several fields into `check`.
@@ -182,8 +182,8 @@ def _check_statement(cls: type[Plugin], name: str | None) -> None:
         raise TypeError(f"{title} extends {both}; a plugin must have one kind")
     if parents := [base.__name__ for base in cls.__mro__[1:] if "name" in base.__dict__]:
         raise TypeError(
-            f"{title} extends {parents[0]}, and plugins are final: put shared code into a class "
-            "without a name"
+            f"{title} extends {parents[0]}, but you cannot subclass a named plugin: put shared "
+            "code into a class without a name"
         )
     base = cls.__bases__[0].__name__
     for word in OF_THE_STATEMENT:

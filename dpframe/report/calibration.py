@@ -265,10 +265,16 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Part]:
     """
     assumptions, audit = Assumptions(), result["audit"]
     alone = f"each bound alone at {percent(audit['confidence'])} (multiplicity none)"
-    yield Line(f"{audit['name']} · {alone} · ε in nats", "bold")
     ranked = tables([row for row in result["rows"] if row["status"] == "ok"])
-    if len(ranked) > 1 and all(len(rows) == 1 for rows in ranked):
-        named = [(f"{_comparison_title(row)} · {row_name(row)}", row) for (row,) in ranked]
+    one_line = len(ranked) > 1 and all(len(rows) == 1 for rows in ranked)
+    shared = {row_name(row) for (row,) in ranked} if one_line else set()
+    common = shared if len(shared) == 1 else ()
+    yield Line(" · ".join([audit["name"], *common, alone, "ε in nats"]), "bold")
+    if one_line:
+        named = [
+            (" · ".join([*_names(row), *([] if common else [row_name(row)])]), row)
+            for (row,) in ranked
+        ]
         yield _comparison_table("mechanism", named, assumptions)
     else:
         for rows in ranked:
@@ -280,8 +286,14 @@ def comparison_parts(result: dict[str, Any]) -> Iterator[Part]:
 
 
 def _comparison_title(row: ResultRow) -> str:
-    truth = truth_of(row) or f"true ε not known at δ = {setting(row['delta'])}"
-    return " · ".join([row["mechanism"]["label"], *settings(place_of(row)), truth])
+    unknown = [] if row["truth"] else [f"true ε not known at δ = {setting(row['delta'])}"]
+    return " · ".join([*_names(row), *unknown])
+
+
+def _names(row: ResultRow) -> list[str]:
+    """Name a mechanism, its swept values, and its true ε if it is known."""
+    truth = truth_of(row)
+    return [row["mechanism"]["label"], *settings(place_of(row)), *([truth] if truth else [])]
 
 
 def _comparison_table(

@@ -4,7 +4,7 @@ import itertools
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -47,17 +47,17 @@ class Kind(Enum):
 
     WARNING = ("Warning", "!", "failed")
     REASON = ("Reason", "", None)
-    SUBJECT = ("What was tested", "", None)
+    SUBJECT = ("Subject", "", None)
     UNEXPECTED = ("Not as expected", UNEXPECTED, "failed")
     FAILED = ("Could not be run", SYMBOL["failed"], "failed")
-    UNDECIDED = ("Nothing was decided", SYMBOL["inconclusive"], "inconclusive")
+    UNDECIDED = ("Undecided", SYMBOL["inconclusive"], "inconclusive")
     TOGETHER = ("Violated as a whole", SYMBOL["violated"], "violated")
-    BLIND = ("Nothing was seen", "–", None)
+    BLIND = ("Blind attacks", "–", None)
     LOST = ("Expected, but skipped", UNEXPECTED, "failed")
     SKIPPED = ("Skipped", "–", None)
     EVIDENCE = ("Evidence", "", None)
-    MEANING = ("What the verdict means", "", None)
-    UNTRIED = ("What was not tried", "", None)
+    MEANING = ("Meaning of the verdict", "", None)
+    UNTRIED = ("Not tried", "", None)
 
     def __init__(self, title: str, sign: str, state: str | None) -> None:
         self.title = title  # the heading above findings of this kind
@@ -468,7 +468,7 @@ class MechanismResults(NamedTuple):
     """The results of one mechanism."""
 
     label: str
-    tallies: list[tuple[str | None, str]]  # states, each with its count in words
+    tallies: dict[str | None, int]  # states with their counts; empty if it was skipped
     worst: str  # the worst cell, or the reason for none
 
 
@@ -482,15 +482,21 @@ def mechanisms(record: Record) -> Iterator[MechanismResults]:
         yield MechanismResults(label, group.tallies(cells), _worst_of(cells, groups))
     for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
         if label not in members:
-            yield MechanismResults(label, [("failed", "– skipped")], "nothing was tested")
+            yield MechanismResults(label, {}, "nothing was tested")
 
 
-def mechanism_table(record: Record, most: int | None = None) -> ReportTable:
-    """Return the verdicts and the worst cell of each mechanism as a table."""
+def mechanism_table(
+    record: Record, most: int | None = None, words: Mapping[str | None, str] = WORDS
+) -> ReportTable:
+    """Return the verdicts and the worst cell of each mechanism as a table.
+
+    `words` follow the counts of verdicts; {} if the report explains the signs elsewhere.
+    """
     rows = []
     for label, tallies, worst in itertools.islice(mechanisms(record), most):
-        counts = ", ".join(text for _, text in tallies)
-        rows.append(Row([label, Line(counts, tallies[0][0] if len(tallies) == 1 else None), worst]))
+        shown = (f"{SYMBOL[v]} {count} {words.get(v, '')}".rstrip() for v, count in tallies.items())
+        style = {0: "failed", 1: next(iter(tallies), None)}.get(len(tallies))
+        rows.append(Row([label, Line(", ".join(shown) or "– skipped", style), worst]))
     return ReportTable(("mechanism", "verdicts", "worst cell"), rows)
 
 

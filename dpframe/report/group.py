@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpframe.report.number_format import number, setting
-from dpframe.report.verdict_text import SYMBOL, WORDS, is_unexpected, state, weight, worst
+from dpframe.report.verdict_text import SYMBOL, is_unexpected, state, weight, worst
 from dpframe.results.model import CellRecord, EstimateRecord, SkipRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
@@ -250,10 +250,10 @@ def repeated(cells: Iterable[CellRecord]) -> bool:
     return any(cell.repeat for cell in cells)
 
 
-def tallies(cells: Iterable[CellRecord]) -> list[tuple[str | None, str]]:
-    """Return each verdict that occurs, with its count in words."""
+def tallies(cells: Iterable[CellRecord]) -> dict[str | None, int]:
+    """Return each verdict that occurs, with its count."""
     counts = Counter(map(state, cells))
-    return [(v, f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]]
+    return {verdict: counts[verdict] for verdict in SYMBOL if counts[verdict]}
 
 
 # Maps of a sweep: cells in rows and columns, for the terminal, the page and the figure.

@@ -50,17 +50,18 @@ _BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 LEGEND = (
-    ("violated-3", "✗ 12", "violated, over 10 times the claim"),
-    ("violated-2", "✗ 2.5", "violated, up to 10 times the claim"),
-    ("violated-1", "✗ 0.9", "violated, but not through this bound: see the cell"),
-    ("consistent-2", "○ 0.9", "no violation found, over half of the claim"),
-    ("consistent-1", "○ 0.2", "no violation found, up to half of the claim"),
-    ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
-    ("failed", "!", "could not be run"),
-    ("silent", "~", "no verdict: nothing claimed, or nothing certified"),
-    ("unexpected", UNEXPECTED, "not as expected"),
+    ("violated-3", "✗", "12", "violated, > 10 × the claim"),
+    ("violated-2", "✗", "2.5", "violated, ≤ 10 × the claim"),
+    ("violated-1", "✗", "0.9", "violated, but not through this bound: see the cell"),
+    ("consistent-2", "○", "0.9", "no violation found, ≤ 1 × the claim"),
+    ("consistent-1", "○", "0.2", "no violation found, ≤ 0.5 × the claim"),
+    ("consistent-0", "○", "0", "no violation found, nothing certified"),
+    ("inconclusive", "?", "0.1", "inconclusive: no counts could have decided"),
+    ("failed", "!", "", "could not be run"),
+    ("silent", "~", "", "no verdict: nothing claimed, or nothing certified"),
+    ("unexpected", UNEXPECTED, "", "not as expected"),
 )
-"""Class, example and meaning of each shade of a map."""
+"""Class, sign, example and meaning of each shade of a map."""
 
 
 def document(record: Record) -> str:
@@ -306,14 +307,14 @@ def _class(verdict: str | None, ratio: float | None) -> str:
     if verdict == "violated":
         return f"violated-{max(shade - 1, 1)}"
     if verdict == "consistent":
-        return f"consistent-{2 if shade > 1 else 1}"
+        return f"consistent-{min(shade, 2)}"
     return verdict or "silent"
 
 
 def _ratio(ratio: float) -> str:
     """Write certified over claimed, rounded down, short enough for a map."""
-    if not math.isfinite(ratio):
-        return "∞"
+    if not math.isfinite(ratio) or ratio <= 0:
+        return "∞" if ratio > 0 else "0"
     if ratio >= 100:
         return f"{math.floor(ratio):,}".replace(",", " ")
     digits = 1 if ratio >= 10 else 2
@@ -334,6 +335,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         from dpframe.report.figures.drawing import inline
 
         kinds = [kind for kind, reason in figures.kinds(record).items() if reason is None]
+        from dpframe.report.figures.gallery import no_proof, promise
     except (DpframeError, ImportError) as error:
         return [], [f"No figures: {error}"]
     shown, notes, room = [], [], MOST_BYTES
@@ -352,7 +354,10 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
             notes.append(f"{kind}: left out, because it contains more than a drawing.")
         else:
             room -= size
-            shown.append((picture.caption or kind, Markup(element)))
+            caption = picture.caption
+            for sentence in (promise(record), no_proof(record)):
+                caption = caption.replace(sentence, "").strip()  # the page says it elsewhere
+            shown.append((caption or kind, Markup(element)))
     return shown, notes
 
 

@@ -41,8 +41,8 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
         rows = _table(record.cells, cap)
         yield folded(f"All {plural(len(record.cells), 'cell')}", rows)
     if limits := list(map(str, of(record, Kind.UNTRIED))):
-        yield folded("What was not tried", _listed(limits))
-    yield folded("How the numbers were obtained", _listed(_means(record)))
+        yield folded("Not tried", _listed(limits))
+    yield folded("Methods", _listed(_means(record)))
     yield folded("The spec", code(record.spec.text, 100 * cap))
 
 

@@ -43,10 +43,10 @@ NO_REASON = "no reason given"
 BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothing
 SHADES = (
     (0.0, "·", "0"),
-    (0.5, "░", "up to 0.5"),
-    (1.0, "▒", "up to 1"),
-    (10.0, "▓", "up to 10"),
-    (math.inf, "█", "more"),
+    (0.5, "░", "≤ 0.5"),
+    (1.0, "▒", "≤ 1"),
+    (10.0, "▓", "≤ 10"),
+    (math.inf, "█", "> 10"),
 )
 """Shades of every map: largest certified ε divided by claimed ε, sign, and that limit in words."""
 

@@ -120,14 +120,19 @@ def event_in_words(
     title: str, witness: WitnessRecord, details: Sequence[str] = ()
 ) -> Iterator[str]:
     """Describe an event, with outputs inside and outside it if the record has some."""
-    zero, one = (
-        f"in {quantity(hits) if hits else 'none'} of {quantity(trials)} draws from {name}"
-        for hits, trials, name in zip(witness.hits, witness.trials, ("D", "D′"), strict=True)
-    )
-    yield f"{title}: {witness.event}, {', '.join([f'{zero} and {one}', *details])}."
+    zero, one = map(_share, witness.hits, witness.trials)
+    counts = f"in {zero} draws from D, and in {one if witness.hits[1] else 'none'} from D′"
+    yield f"{title}: {', '.join([f'{witness.event} {counts}', *details])}."
     for place, outputs in (("in", witness.inside), ("outside", witness.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."
+
+
+def _share(hits: int, trials: int) -> str:
+    """Write a number of draws among all: 3 of 10, all 10, none of 10."""
+    if hits == trials > 0:
+        return f"all {quantity(trials)}"
+    return f"{quantity(hits) if hits else 'none'} of {quantity(trials)}"
 
 
 def needs(

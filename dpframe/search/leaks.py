@@ -11,6 +11,7 @@ from dpframe.count.events import AMONG, Seen
 from dpframe.draw.worker.codes import RAISES, code_of_kind, code_of_trace
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.pair import Neighbourhood
+from dpframe.interfaces.plain import event_of_kind
 from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
@@ -56,7 +57,7 @@ def leak_of(
     event = description or f"{attacks[place].label} {scores}"
     if refuted and (leaked := arm.leaked_kinds()) is not None:
         texts = [words.get(kind, "another kind") for kind in leaked[0].tolist()]
-        texts = [text if text.startswith(RAISES) else f"gives {text}" for text in texts]
+        texts = [text if text.startswith(RAISES) else event_of_kind(text) for text in texts]
         description = event = _short(texts) + "".join(event.partition(AMONG)[1:])
         hits, side = leaked[1], int(leaked[1][1] > leaked[1][0])
     return Leak(place, event, side, hits, loss, most, number, description is not None)

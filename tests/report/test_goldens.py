@@ -13,7 +13,7 @@ from dpframe.results.store import as_record
 CELLS = [made_records.cell(use, 1.0, 2, m=3) for use in ("laplace", "dptext")]
 CELLS.append(made_records.failed_cell(use="adept", dim=2))
 SKIP = {"mechanism": "m", "attack": "a", "estimator": "e", "pair": "p", "swept": {}}
-EVENT = {"event": "majority-vote decides D", "hits": [9, 0], "trials": [10, 10], "leak": ""}
+EVENT = {"event": "majority-vote answered D", "hits": [9, 0], "trials": [10, 10], "leak": ""}
 EVENT |= {"more_likely": "D", "pair_trials": 10, "inside": ["(0, 5)"], "outside": ["(1, 1)"]}
 
 

@@ -80,7 +80,7 @@ def leaks_of(mechanism: Any, seed: int = 0, trials: int = 8_000, **params: Any) 
 
 def test_a_second_leak_is_found_behind_a_leaked_kind() -> None:
     cell, (first, second) = leaks_of(SometimesNaN, scale=0.4)
-    assert (first.event, second.leak) == ("gives float, NaN", "the output is #")
+    assert (first.event, second.leak) == ("the output is NaN", "the output is #")
     assert second.event.endswith(", among answers that are not NaN")
     assert cell.search.pairs == 1
     assert sum(second.hits) < sum(second.trials) - sum(first.hits)  # NaN is outside of every event
@@ -109,7 +109,7 @@ def test_nothing_else_is_accused_behind_a_leaked_kind(
 ) -> None:
     cell, found = leaks_of(mechanism, seed, **params)
     assert cell.p_value < 1e-3
-    assert [one.leak for one in found] == ["gives float, NaN"]
+    assert [one.leak for one in found] == ["the output is NaN"]
 
 
 def counted(rng: np.random.Generator, draws: int, p: Sequence[float], q: Sequence[float]) -> Seen:
@@ -256,7 +256,7 @@ def test_no_conditional_law_is_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:
 ROOTS: list[tuple[str, str]] = [
     ("raises ValueError at a.py:3", "raises TypeError at a.py:3 · NaN or a missing value"),
     ("raises ValueError at a.py:3 in v.py:check_array", "raises E at b.py:9 in v.py:check_array"),
-    ("gives float, NaN · NaN or a missing value", "gives float, inf · a number out of bounds"),
+    ("the output is NaN · NaN or a missing value", "the output is inf · a number out of bounds"),
     (
         "gives float64 array of shape (#,)",
         "gives float64 array of shape (#,) · an unknown category",

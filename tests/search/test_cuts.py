@@ -48,7 +48,7 @@ def test_what_is_above_is_counted(scores: list[float]) -> None:
 def test_decisions_have_one_cut() -> None:
     counts = np.array([[7, 3], [4, 6]])
     assert above(DecisionCounts(), counts).tolist() == [[3], [6]]
-    assert in_words("decision", 0.0, is_above=False) == "decides D"
+    assert in_words("decision", 0.0, is_above=False) == "answered D"
     assert in_words("score", 1.0, is_above=True) == "scores 1 or more"
 
 

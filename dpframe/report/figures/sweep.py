@@ -330,11 +330,7 @@ def _between(found: list[Group], along: str) -> str | None:
 
 # The heat map.
 
-_MEANINGS = (
-    "nothing certified",
-    *(f"{text} × the claim" for *_, text in SHADES[1:-1]),
-    f"over {SHADES[-2][0]:g} × the claim",
-)
+_MEANINGS = ("nothing certified", *(f"{text} × the claim" for *_, text in SHADES[1:]))
 TALLEST = 9.0  # inches of a panel
 MOST_NAMED = int(TALLEST / drawing.ROW)  # rows with a name, if they have numbers
 CELL = 0.27  # least width of a cell with a number in it, in inches

@@ -1,7 +1,7 @@
 """The report of a run in the terminal, from the record alone."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import rich.table
 from rich.columns import Columns
@@ -63,10 +63,10 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     if drawn:
         show(console, *_heat(drawn))
     if listed:
-        show(console, *([] if drawn else [Text()]), *_numbers(listed, record))
+        show(console, *([] if drawn else [Text()]), *_numbers(listed, record, console.width))
     if slack:
         show(console, *([Text()] if listed else []), *_slack(record, found))
-    overview = mechanism_table(record)
+    overview = mechanism_table(record, words={})
     if len(record.cells) != len(overview.rows):  # else the table shows each mechanism's only cell
         blank = [] if drawn and not numbers and not slack else [Text()]
         show(console, *blank, laid_out(overview))
@@ -98,14 +98,14 @@ def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     parts += [drawn[0].names[part] for part in (1, 2) if drawn and part not in naming]
     trials = {max(cell.trials) for cell in record.cells} - {0}
     if len(trials) == 1:
-        parts.append(f"{quantity(trials.pop())} draws from each of D and D′ per cell")
+        parts.append(f"{quantity(trials.pop())} draws on each dataset")
     spots = [spot for one in found for spot in one.spots]
     deltas = {estimate.delta for spot in spots for estimate in spot.found}
     at = ""
     if not deltas <= {0.0}:
         at = f" at δ = {setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
     name, *rest = [*parts, f"ε in nats{at}"]
-    signs = [literal(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v, _ in tallies(record.cells)]
+    signs = [literal(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in tallies(record.cells)]
     if any(spot.unexpected for spot in spots):
         signs.append(literal(f"{UNEXPECTED} not as expected", STYLE["failed"]))
     text = literal(name, "bold").append_text(literal("".join(f" · {r}" for r in rest), "not bold"))
@@ -146,7 +146,7 @@ def _heat(found: list[Group]) -> Iterator[Text | Columns]:
     drawn = list(maps(found))
     used = {_shade(spot) for one in drawn for spot in one.spots}
     directions = sorted({one.directions for one in drawn})
-    key = [literal(f"Certified ε ÷ claimed ε, {' or '.join(directions)}:", "dim")]
+    key = [literal(f"Certified ÷ claimed ε, {' or '.join(directions)}:", "dim")]
     key += [literal(f"{sign} {text}", "dim") for _, sign, text in SHADES if sign in used]
     if any(len(spot.cells) > 1 for one in drawn for spot in one.spots):
         key.append(literal("of repeats the worst", "dim"))
@@ -185,25 +185,33 @@ def _shade(spot: GridCell) -> str:
 
 
 AVERAGE = "⌀"  # sign of the mean of several bounds, which is not a bound
-HEADS = ("claimed", "empirical", "certified", "shows at most")
+HEADS = ("claimed", "empirical", "certified", "at most")
 
 
-def _numbers(found: list[Group], record: Record) -> Iterator[Text | rich.table.Table]:
-    """Print a table with a line for each combination of swept values."""
+def _numbers(found: list[Group], record: Record, width: int) -> Iterator[Text | rich.table.Table]:
+    """Print a table with a line for each combination of swept values.
+
+    If only this fits the console, verdicts are signs alone, which the title explains.
+    """
     keys = list(dict.fromkeys(key for one in found for key in one.keys))
     naming, titles = telling(found), [short(key, keys) for key in keys]
     searched = any(cell.is_searched for cell in record.cells)
-    rows, spots = [], []
+    rows: list[tuple[list[str | Line], GridCell]] = []
+    spots = []
     for one in found:
         for spot in one.spots:
             names = [one.names[part] for part in naming]
             names += [setting(spot.values[key]) if key in spot.values else "–" for key in keys]
-            texts = [*_cells(spot), *[found_by(spot) or "–"] * searched, _verdict(spot)]
-            rows.append(Row([*names, *(Line(text, spot.verdict) for text in texts)]))
+            texts = [*_cells(spot), *[found_by(spot) or "–"] * searched]
+            rows.append(([*names, *(Line(text, spot.verdict) for text in texts)], spot))
             spots.append(spot)
     heads = [("mechanism", "attack", "estimator")[part] for part in naming]
     heads += [*titles, *HEADS, *["found by"] * searched, "verdict"]
-    yield laid_out(ReportTable(heads, rows, right=[*titles, *HEADS]))
+    made = []
+    for words in (WORDS, {}):
+        filled = [Row([*row, Line(_verdict(spot, words), spot.verdict)]) for row, spot in rows]
+        made.append(laid_out(ReportTable(heads, filled, right=[*titles, *HEADS])))
+    yield next((one for one in made if least_width(one) <= width), made[0])
     yield literal(" ".join(_meanings(spots)), "dim")
 
 
@@ -236,9 +244,9 @@ def _is_blind(spot: GridCell) -> bool:
     return bool(spot.done) and all(map(saw_nothing, spot.done))
 
 
-def _verdict(spot: GridCell) -> str:
+def _verdict(spot: GridCell, words: Mapping[str | None, str]) -> str:
     mark = f"{UNEXPECTED} " if spot.unexpected else ""
-    text = f"{mark}{SYMBOL[spot.verdict]} {WORDS[spot.verdict]}"
+    text = f"{mark}{SYMBOL[spot.verdict]} {words.get(spot.verdict, '')}".rstrip()
     if len(spot.cells) == 1 or spot.verdict != "violated":
         return text
     violated = sum(cell.verdict == "violated" for cell in spot.done)
@@ -264,7 +272,7 @@ def _meanings(spots: list[GridCell]) -> Iterator[str]:
         if estimate.epsilon_upper is not None and math.isfinite(estimate.epsilon_upper)
     }
     if any(_cells(spot)[-1] != "–" for spot in spots):
-        yield "Shows at most (≤): limits the attack, not the mechanism."
+        yield "At most (≤): limits the attack, not the mechanism."
         if "chosen thresholds" in scopes:
             yield "At other than the chosen thresholds it may show more."
 
@@ -285,11 +293,12 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | rich.table.Tab
         name = telling_name(cell, naming, repeated=several)
         shown = [amounts.get(part, "–") for part in used]
         rows.append(Row([name, *shown, lower(share(cell))]))
-    heads = ["cell", *used, "certified ÷ claimed"]
+    heads = ["cell", *used, "ratio"]
     yield laid_out(ReportTable(heads, rows, right=heads[1:], is_named=False))
     if (rest := len(cells) - MOST_SLACK) > 0:
         yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)
+    yield literal("ratio: certified ÷ claimed ε", "dim")
 
 
 def render_notes(record: Record, console: Console) -> None:

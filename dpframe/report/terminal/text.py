@@ -189,5 +189,5 @@ def table(
 
 
 def joined(parts: Iterable[Text]) -> Text:
-    """Join phrases on one line, three blanks apart."""
-    return Text("   ").join(parts)
+    """Join phrases on one line, two blanks apart."""
+    return Text("  ").join(parts)

@@ -109,7 +109,7 @@ def _trace(
     if not 0 <= delta < 1:
         raise DpframeError(f"delta: {delta!r} is not between 0 and 1")
     if runs < 1:
-        raise DpframeError(f"runs: {runs!r} is below 1")
+        raise DpframeError(f"runs must be at least 1, got {runs!r}")
     call = caller(function)
     trace = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}

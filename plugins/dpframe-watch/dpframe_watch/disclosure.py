@@ -345,7 +345,7 @@ def _mends(cell: Any) -> Iterator[str]:
             f"An exception depends on the data ({_code(words)}). Check only public "
             "properties, or treat such records in the same way regardless of the others."
         )
-    elif words.startswith("gives "):
+    elif re.match(r"gives |the output is (NaN|-?inf)\b", words):
         yield (
             f"The kind of the answer depends on the data ({_code(words)}). Type, shape and missing "
             "values must be the same on neighbouring datasets."

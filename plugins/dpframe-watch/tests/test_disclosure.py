@@ -222,7 +222,7 @@ def test_a_report_has_all_that_an_author_needs(records, tmp_path):
         "# Private report: ``sum of `x` <b>`` violates its claim",
         "claim: ε = 1 (pure-dp)",
         "neighbours: `add or remove one record`",
-        "event: `gives float, NaN`, 0 of",
+        "event: `the output is NaN`, 0 of",
         "certified: ε ≥ ",
         "def noisy_sum(values, epsilon):",
         "D_PRIME = np.array([[0.3], [0.2], [nan]], dtype='float64')",
