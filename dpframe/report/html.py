@@ -293,7 +293,7 @@ def _place(spot: GridCell | None, linked: Mapping[int, int]) -> dict[str, Any] |
     cell = verdict_text.worst(spot.done) or spot.cells[0]
     verdict, share, index = spot.verdict, spot.share, linked.get(id(cell))
     return {
-        "class": _class(verdict, share),
+        "class": shade_class(verdict, share),
         "sign": max(map(verdict_text.unexpected, spot.cells)).strip() + SYMBOL[verdict],
         "words": WORDS[verdict],
         "ratio": "" if share is None or verdict == "failed" else _ratio(share),
@@ -301,7 +301,7 @@ def _place(spot: GridCell | None, linked: Mapping[int, int]) -> dict[str, Any] |
     }
 
 
-def _class(verdict: str | None, ratio: float | None) -> str:
+def shade_class(verdict: str | None, ratio: float | None) -> str:
     """Return the class of a place: the verdict, and the shade of `SHADES`."""
     shade = bisect.bisect_left([most for most, *_ in SHADES], ratio or 0.0)
     if verdict == "violated":
