@@ -140,7 +140,7 @@ def fields_of(proposal: Proposal) -> dict[str, Any]:
 
 
 KINDS: Mapping[str, type[Any]] = {
-    **dict.fromkeys(("arguments", "of_method", "claim", "inputs"), dict),
+    **dict.fromkeys(("arguments", "of_method", "setters", "claim", "inputs"), dict),
     **dict.fromkeys(("method", "form", "adjacency"), str),
     **dict.fromkeys(("answer", "table", "schema", "conditions"), list),
     **dict.fromkeys(("in_constructor", "skip"), bool),
@@ -176,7 +176,7 @@ def read(path: Path, package: str) -> dict[str, dict[str, Any]]:
     return content
 
 
-EXPRESSIONS = ("arguments", "of_method", "inputs")
+EXPRESSIONS = ("arguments", "of_method", "setters", "inputs")
 ATTRIBUTE = re.compile(r"__call__|[A-Za-z]\w*(\(([\d\s.,\[\]()]|np\.array\()*\))?")
 """A name, or a call of it with numbers; a file of assumptions may be from elsewhere."""
 
@@ -192,7 +192,9 @@ def _problem(key: str, value: Any) -> str:
     if key == "claim" and not all(isinstance(one, int | float) for one in value.values()):
         return "numbers by name: epsilon, delta, rho or mu"
     if key in EXPRESSIONS:
-        wrong = [k for k, v in value.items() if not (k.isidentifier() and isinstance(v, str))]
+        name = r"[A-Za-z]\w*\.[A-Za-z]\w*" if key == "setters" else r"[^\W\d]\w*"
+        fits = [bool(re.fullmatch(name, k)) and isinstance(v, str) for k, v in value.items()]
+        wrong = [k for k, fitting in zip(value, fits, strict=True) if not fitting]
         return f'{wrong[0]} must be text, such as "1.0"' if wrong else ""
     names = [value] if key == "method" else value if key == "answer" else []
     wrong = [str(one) for one in names if not ATTRIBUTE.fullmatch(str(one))]

@@ -123,7 +123,7 @@ def _of_budgets(
 
 def _of_data(proposal: Proposal, own: dict[str, Parameter], words: str) -> Iterator[str]:
     plan = proposal.data
-    roles = {role_of(name): name for name in (*proposal.arguments, *proposal.of_method)}
+    roles = {role_of(name): name for name in proposal.given}
     if plan.form == "records":
         numbers = [column for column in plan.schema if "low" in column]
         if numbers and not {"bounds", "upper"} & {*roles}:
@@ -143,13 +143,13 @@ def _of_data(proposal: Proposal, own: dict[str, Parameter], words: str) -> Itera
 
 
 def _bounds_labels(proposal: Proposal) -> bool:
-    given = {**proposal.arguments, **proposal.of_method}
+    given = proposal.given
     return any(name in given for name in ("bounds_y", "bounds", "range", "upper"))
 
 
 def _of_one_user(proposal: Proposal, own: dict[str, Parameter], words: str) -> Iterator[str]:
     """Yield what is not documented about a domain, any two values of which are neighbours."""
-    given = {**proposal.arguments, **proposal.of_method}
+    given = proposal.given
     lists = ("value0", "utility_list", "hierarchy")
     if any(name in given and own[name].doc for name in lists):
         return
@@ -172,7 +172,7 @@ def domain(name: str) -> str:
 def _of_settings(proposal: Proposal, own: dict[str, Parameter], found: Sequence[str]) -> list[str]:
     """Return the values of settings that are neither documented nor without influence."""
     guessed = []
-    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+    for name, value in proposal.given.items():
         one = own.get(name)
         role = role_of(name)
         if one is not None and (one.budget or documented_choice(one)):

@@ -33,6 +33,8 @@ class Proposal:
     """Method of an object that takes the data; "" for a function."""
     of_method: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Further arguments of the method."""
+    setters: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Arguments of methods that are called before it, such as `set_epsilon.epsilon`."""
     answer: tuple[str, ...] = ()
     """Attributes of the object that are released; none if the result of the call is."""
     in_constructor: bool = False
@@ -48,6 +50,12 @@ class Proposal:
     def sentences(self) -> list[str]:
         """Everything that is assumed, in sentences."""
         return [*self.assumed, *self.data.assumed]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """All arguments but the data, by parameter."""
+        set_before = {name.partition(".")[2]: value for name, value in self.setters.items()}
+        return {**self.arguments, **set_before, **self.of_method}
 
 
 class Claimed(NamedTuple):
@@ -166,8 +174,9 @@ def _arguments(
 def parameters_of(proposal: Proposal, target: Target) -> dict[str, Parameter]:
     """Return the parameters of a callable and of the method that is called."""
     own = {one.name: one for one in target.parameters}
+    called = {proposal.method, *(name.partition(".")[0] for name in proposal.setters)}
     for method in target.methods:
-        if method.name == proposal.method:
+        if method.name in called:
             own = {one.name: one for one in method.parameters} | own
     return own
 
@@ -181,8 +190,25 @@ def _of_function(target: Target) -> Iterator[Proposal]:
         yield _with_words(one, target)
 
 
+def _setters(target: Target) -> list[Method]:
+    """Return the methods of a builder that set its budget, sensitivity or bounds."""
+    found = [
+        one
+        for one in target.methods
+        if one.name.startswith("set_")
+        and one.parameters
+        and all(p.budget or role_of(p.name) in ("noise", "lower", "upper") for p in one.parameters)
+    ]
+    alone = any([p.budget for p in one.parameters] == ["epsilon"] for one in found)
+    return [
+        one for one in found if not (alone and any(p.budget == "delta" for p in one.parameters))
+    ]
+
+
 def _of_method(target: Target, method: Method) -> Iterator[Proposal]:
     both = (*target.parameters, *method.parameters)
+    setters = [] if any(one.budget for one in both) else _setters(target)
+    both = (*both, *(one for setter in setters for one in setter.parameters))
     context = Context(target, method.name, frozenset(one.name for one in both))
     own = claim_of(both, target)
     in_constructor = any(one.name.lower() in SCORE_NAMES for one in target.parameters)
@@ -191,6 +217,14 @@ def _of_method(target: Target, method: Method) -> Iterator[Proposal]:
         taken = [*plan.inputs]
         made = _arguments(target.parameters, taken if in_constructor else (), context.names)
         called = _arguments(method.parameters, taken, context.names)
+        before = {
+            f"{setter.name}.{name}": value
+            for setter in setters
+            for name, value in (
+                own.arguments | _arguments(setter.parameters, taken, context.names)
+            ).items()
+            if name in (one.name for one in setter.parameters)
+        }
         for one in target.parameters:
             made |= {k: v for k, v in own.arguments.items() if k == one.name}
         for one in method.parameters:
@@ -203,6 +237,7 @@ def _of_method(target: Target, method: Method) -> Iterator[Proposal]:
                 plan,
                 method.name,
                 called,
+                before,
                 in_constructor=in_constructor,
                 assumed=own.assumed,
             ),
@@ -222,7 +257,7 @@ def _with_words(proposal: Proposal, target: Target) -> Proposal:
         "replace": "Neighbours replace one record, as the documentation says.",
         "add-remove": "Neighbours add or remove one record, as the documentation says.",
     }
-    roles = {role_of(name) for name in (*proposal.arguments, *proposal.of_method)}
+    roles = {role_of(name) for name in proposal.given}
     told = (BOUNDED,) if {"bounds", "upper"} & roles else ()
     plan = dataclasses.replace(plan, assumed=(words[relation], *told), adjacency=relation)
     return dataclasses.replace(proposal, data=plan)

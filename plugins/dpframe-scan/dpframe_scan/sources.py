@@ -85,10 +85,16 @@ def source_of(proposal: Proposal) -> str:
         called = {**({} if proposal.in_constructor else inputs), **proposal.of_method}
         one = _call(proposal.target, made)
         method = "" if proposal.method == "__call__" else f".{proposal.method}"
-        body = [f"model = {one}", f"return {_call('model' + method, called)}"]
+        body = [f"model = {one}"]
+        setters: dict[str, dict[str, str]] = {}
+        for name, value in proposal.setters.items():
+            setter, _, parameter = name.partition(".")
+            setters.setdefault(setter, {})[parameter] = value
+        body += [_call(f"model.{setter}", given) for setter, given in setters.items()]
+        body.append(f"return {_call('model' + method, called)}")
         if proposal.answer:
             parts = [f"model.{name}" for name in proposal.answer]
-            body[1] = body[1].removeprefix("return ")
+            body[-1] = body[-1].removeprefix("return ")
             body.append(f"return {', '.join(parts)}")
     text = "\n".join(body)
     imports = [f"import {proposal.target.rpartition('.')[0]}"]

@@ -274,7 +274,7 @@ def _variants(called: Called, interpreter: Interpreter) -> Iterator[Proposal]:
 def _with_guesses(proposal: Proposal, target: Target, interpreter: Interpreter) -> Proposal:
     """Add the guesses on which a violation depends, but for those that an exception confirms."""
     found = guesses(proposal, target)
-    given = {**proposal.arguments, **proposal.of_method}
+    given = proposal.given
     sizes = {domain(name) for name in given} & {*found}
     if sizes and [*proposal.data.inputs.values()] == ["data"]:
         far = {"categories": [OUTSIDE]}
@@ -395,7 +395,9 @@ def repaired(proposal: Proposal, target: Target, outcome: Mapping[str, Any]) -> 
 
 def _with(proposal: Proposal, name: str, value: str | None) -> Proposal:
     """Change an argument, wherever it is passed; None leaves it out."""
-    field = "of_method" if name in proposal.of_method else "arguments"
+    setter = next((key for key in proposal.setters if key.endswith(f".{name}")), None)
+    field = "of_method" if name in proposal.of_method else "setters" if setter else "arguments"
+    name = setter or name
     given = {key: one for key, one in getattr(proposal, field).items() if key != name}
     changed: dict[str, Any] = {field: given if value is None else {**given, name: value}}
     return dataclasses.replace(proposal, **changed)
@@ -422,7 +424,7 @@ def _whole(
 ) -> Proposal | None:
     """Make all settings whole numbers, and numbers in the data."""
     changed = proposal
-    for name, value in [*proposal.arguments.items(), *proposal.of_method.items()]:
+    for name, value in proposal.given.items():
         one = parameters.get(name)
         if one is not None and not one.budget and re.fullmatch(r"\d+\.0", value):
             changed = _with(changed, name, value[:-2])
@@ -440,7 +442,7 @@ def _whole(
 def _share(
     proposal: Proposal, parameters: Mapping[str, Parameter], match: re.Match[str]
 ) -> Proposal | None:
-    for name in {**proposal.arguments, **proposal.of_method}:
+    for name in proposal.given:
         one = parameters.get(name)
         if one is not None and not one.budget and name in match.string:
             return _with(proposal, name, "0.5")
@@ -451,7 +453,7 @@ def _next_named(
     proposal: Proposal, parameters: Mapping[str, Parameter], message: str
 ) -> Proposal | None:
     """Take the next expression for a setting that the message names."""
-    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+    for name, value in proposal.given.items():
         one = parameters.get(name)
         words = {name, name.replace("_", " ")} if len(name) > 1 else {f"'{name}'", f"`{name}`"}
         if one is None or one.budget or not any(word in message for word in words):
@@ -469,7 +471,7 @@ FORMS = ("TypeError", "AttributeError", "IndexError")
 
 def _next_form(proposal: Proposal, parameters: Mapping[str, Parameter]) -> Proposal | None:
     """Take the next expression for a setting without a role, such as a list of functions."""
-    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+    for name, value in proposal.given.items():
         one = parameters.get(name)
         if one is None or one.budget or role_of(name):
             continue
@@ -482,7 +484,7 @@ def _next_form(proposal: Proposal, parameters: Mapping[str, Parameter]) -> Propo
 
 def _next_public(proposal: Proposal, parameters: Mapping[str, Parameter]) -> Proposal | None:
     """Take the next expression for bounds, which have several forms."""
-    for name, value in {**proposal.arguments, **proposal.of_method}.items():
+    for name, value in proposal.given.items():
         one = parameters.get(name)
         if one is not None and PUBLIC.fullmatch(name) and value in (known := expressions(one)):
             place = known.index(value) + 1

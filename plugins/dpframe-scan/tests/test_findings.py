@@ -165,6 +165,7 @@ def test_an_edited_assumption_wins_and_is_named(tmp_path: Path) -> None:
         ('["statlib.mean"]\narguments = { a = "open(1)" }', r"open\(\) may not be used|open may"),
         ('["statlib.mean"]\nanswer = ["x; import os"]', "not the name of an attribute"),
         ('["statlib.mean"]\nanswer = ["real(exec(str()))"]', "not the name of an attribute"),
+        ('["statlib.mean"]\nsetters = { "a.b(c" = "1" }', "must be text"),
         ('["statlib.mean"]\nmethod = "fit(); x"', "not the name of an attribute"),
         ("not toml", "toml"),
     ],

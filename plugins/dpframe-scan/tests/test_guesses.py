@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from dpframe_scan import guesses, search, trials
+import tomli
+from dpframe_scan import findings, guesses, search, trials
 from dpframe_scan.callables import Target
 from dpframe_scan.trials import Called, Interpreter
 
@@ -118,3 +119,22 @@ def test_no_record_lies_beyond_bounds_that_the_caller_ensures(
 ) -> None:
     stages = {name: [*search.stages(call(targets[name], right))] for name in SUMS}
     assert stages == {"bounded_sum": ["within"], "filled_sum": ["within", "beyond"]}
+
+
+def test_the_methods_of_a_builder_set_its_budget(
+    targets: dict[str, Target], right: Interpreter
+) -> None:
+    found = call(targets["Builder"], right)
+    assert found.outcome == "release"
+    assert found.proposal is not None
+    assert found.proposal.conditions == ()
+    assert found.proposal.claim == {"epsilon": 1.0}
+    assert [*found.proposal.setters] == ["set_epsilon.epsilon", "set_sensitivity.sensitivity"]
+    text = findings.assumptions([found], "rightdp")
+    assert findings.applied(found.proposal, "rightdp.Builder", tomli.loads(text)["rightdp.Builder"])
+
+
+def test_modules_of_a_folder_without_an_init_are_found(
+    targets: dict[str, Target], right: Interpreter
+) -> None:
+    assert call(targets["noisy"], right).outcome == "release"

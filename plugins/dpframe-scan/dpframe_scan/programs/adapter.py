@@ -26,7 +26,10 @@ REPEATS = 8  # calls on the same data, which show if a callable is random
 MOST_REPEATS, REPEAT_SECONDS = 400, 1.0
 """If all answers are equal: further calls, and their time. Some keep a value most of the time."""
 
-LEFT_OUT = {"test", "tests", "testing", "conftest", "setup", "examples", "example", "demo"}
+LEFT_OUT = {
+    *("test", "tests", "testing", "conftest", "setup", "examples", "example", "demo"),
+    *("scripts", "benchmarks", "docs"),
+}
 """Modules whose code is not for users."""
 
 PLAIN = (bool, int, float, str, type(None))
@@ -103,16 +106,28 @@ def _modules(top: Any) -> Iterator[str]:
     seen: Set[str] = set()
     while stack:
         above, folders = stack.pop()
-        for found in sorted(pkgutil.iter_modules(folders), key=lambda one: one.name):
-            name = above + "." + found.name
-            for_tests = found.name.startswith("test_") or found.name.endswith(("_test", "_tests"))
-            hidden = found.name.startswith("_") or found.name in LEFT_OUT
+        for found in sorted({one.name for one in pkgutil.iter_modules(folders)} | _bare(folders)):
+            name = above + "." + found
+            for_tests = found.startswith("test_") or found.endswith(("_test", "_tests"))
+            hidden = found.startswith("_") or found in LEFT_OUT
             if hidden or for_tests or name in seen:
                 continue
             seen.add(name)
             yield name
-            if found.ispkg and name in sys.modules:
+            if name in sys.modules:
                 stack.append((name, list(getattr(sys.modules[name], "__path__", ()))))
+
+
+def _bare(folders: List[str]) -> Set[str]:
+    """Return the names of folders that hold modules, but no `__init__.py`."""
+    found = [entry for one in folders if os.path.isdir(one) for entry in os.scandir(one)]
+    return {
+        entry.name
+        for entry in found
+        if entry.is_dir()
+        and entry.name.isidentifier()
+        and any(name.endswith(".py") for _, _, names in os.walk(entry.path) for name in names)
+    }
 
 
 def _described(path: str, value: Any) -> Dict[str, Any]:

@@ -240,6 +240,24 @@ RIGHT = {
             def privatise(self, value):
                 return value if random.random() < self.keep else 0
 
+        class Builder:
+            """A number with Laplace noise, whose scale methods set."""
+
+            def __init__(self):
+                self.epsilon = self.sensitivity = None
+
+            def set_epsilon(self, epsilon):
+                self.epsilon = epsilon
+
+            def set_epsilon_delta(self, epsilon, delta):
+                raise ValueError("no delta")
+
+            def set_sensitivity(self, sensitivity):
+                self.sensitivity = sensitivity
+
+            def randomise(self, value):
+                return round(value + _laplace(self.sensitivity / self.epsilon), 3)
+
         class Switched:
             """The sum of an array, private unless that is switched off."""
 
@@ -252,6 +270,13 @@ RIGHT = {
                 on = self.use_noise and self.use_privacy
                 noise = _laplace((self.bounds[1] - self.bounds[0]) / self.epsilon)
                 return round(float(total + (noise if on else random.random())), 3)
+    ''',
+    "folder/noise.py": '''
+        """A module of a folder without `__init__.py`."""
+        from rightdp import _laplace
+
+        def noisy(value, sensitivity, epsilon):
+            return round(value + _laplace(sensitivity / epsilon), 3)
     ''',
     "numeric.py": '''
         """Callables without any budget."""
@@ -294,8 +319,8 @@ def made(folder: Path) -> str:
     """Write the packages and an interpreter that has them; return the path of the interpreter."""
     for package, files in (("tinydp", TINY), ("rightdp", RIGHT)):
         home = folder / "lib" / package
-        home.mkdir(parents=True)
         for name, text in files.items():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
     python = folder / "python"
     path = shlex.quote(str(folder / "lib"))
