@@ -16,6 +16,7 @@ import typer
 
 from dpframe import Record, audit, load
 from dpframe.plugins import DpframeError, answer_at, hookimpl
+from dpframe_certify.registry import entry
 from dpframe_certify.scores import canonical, record_of_scores
 
 RECORD = ("environment", "environments", "plugins")
@@ -160,11 +161,22 @@ def certify(
         Path | None,
         typer.Option("--sign", metavar="KEY", help="A minisign or ssh-keygen key to sign with."),
     ] = None,
+    registry: Annotated[
+        bool,
+        typer.Option(
+            "--registry", help="Write a draft for the registry of deployments, as YAML, instead."
+        ),
+    ] = False,
+    mechanism: Annotated[
+        str | None,
+        typer.Option("--mechanism", metavar="LABEL", help="With --registry: the deployed one."),
+    ] = None,
 ) -> None:
     """Write a certificate of a run, for certcheck.py to check without dpframe.
 
     With --bets the run is repeated for the bets of `betting`, which its record leaves out; read
-    paths in its spec from the working directory.
+    paths in its spec from the working directory. With --registry it writes an entry for the
+    Differential Privacy Deployments Registry, with everything that the record knows.
 
     Exit code: 0, or 2 if the record certifies nothing or cannot be read.
     """
@@ -173,12 +185,19 @@ def certify(
         if not isinstance(record, Record):
             raise DpframeError(f"{run}: --bets repeats a run, but these scores were made elsewhere")
         record = with_bets(record)
-    content = certificate(record)
+    if registry:
+        if not isinstance(record, Record):
+            raise DpframeError(f"{run}: --registry needs the record of a run, not scores")
+        content = entry(record, mechanism)
+    elif mechanism is not None:
+        raise DpframeError("--mechanism chooses the mechanism of --registry")
+    else:
+        content = canonical(certificate(record)) + "\n"
     part, place = out.with_name(f".{out.name}.part"), key or out
     try:
         start = place.read_bytes()[:18] if key else b""
         place = out
-        part.write_text(canonical(content) + "\n", encoding="utf-8")
+        part.write_text(content, encoding="utf-8")
         part.replace(out)
     except OSError as error:
         raise DpframeError(f"{place}: {error.strerror}") from None
