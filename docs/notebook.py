@@ -1,6 +1,6 @@
 """Run the cells of a notebook, and write what they show beside them.
 
-    pip install 'dpframe[all]' pytest
+    pip install -e '.[all]' pytest
     python docs/notebook.py docs/tutorial.ipynb
 
 It needs no Jupyter. A cell shows what it prints, and its last expression as text and, if it can,

@@ -51,11 +51,16 @@ def with_options(text: str) -> str:
 
 def _option(parameter: Any) -> tuple[str, str]:
     if parameter.param_type_name == "argument":
-        return f"`{parameter.name.upper()}`", " ".join((parameter.help or "").split())
+        return f"`{parameter.name.upper()}`", _help(parameter)
     value = parameter.metavar or {"device": "cpu|gpu"}.get(parameter.name, "")
     names = [*parameter.opts, *parameter.secondary_opts]
     shown = ", ".join(f"`{option} {value}".rstrip() + "`" for option in names)
-    return shown, " ".join((parameter.help or "").split())
+    return shown, _help(parameter)
+
+
+def _help(parameter: Any) -> str:
+    """Return the help of a parameter on one line; `<` begins no tag."""
+    return " ".join((parameter.help or "").split()).replace("<", "&lt;")
 
 
 def table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
