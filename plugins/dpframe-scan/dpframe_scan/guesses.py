@@ -26,6 +26,7 @@ GUESSED_DOMAIN = "it is a local randomiser of such values"
 SCALE = "its noise has this scale for one record"
 PURE = "it promises δ = 0"
 SCORES = "each score may rise or fall by the sensitivity"
+CLASSES = "it promises to take classes that no other record has"
 NUMBERS = "its data are numbers of which one differs by at most the sensitivity"
 LABELS = f"it promises to take labels from {LOW:g} to {HIGH:g}, without being told these bounds"
 
@@ -57,6 +58,11 @@ PREPARED = re.compile(
     re.I,
 )
 """Words with which documentation promises nothing for records beyond the bounds."""
+
+FROM_DATA = re.compile(
+    r"(class|label|categor|group)\w*[^.]{0,30} (in|of|from) the (data|train|sample|records)", re.I
+)
+"""Words with which documentation says that the classes are those of the data."""
 
 PER_UNIT = re.compile(r"\b(?:per|for each|of each|each|every)[ -](\w+)", re.I)
 WHOLE = {"user", "users", "record", "individual", "person", "client", "call", "release", "query"}
@@ -130,6 +136,10 @@ def _of_data(proposal: Proposal, own: dict[str, Parameter], words: str) -> Itera
             yield UNBOUNDED
         elif "y" in (column["name"] for column in numbers) and not _bounds_labels(proposal):
             yield LABELS
+        listed = {"classes", "categories", "domain"} & {*proposal.given}
+        named = any("categories" in column for column in plan.schema)
+        if named and not listed and not FROM_DATA.search(words):
+            yield CLASSES
     elif plan.form == "record":
         yield from _of_one_user(proposal, own, words)
     elif plan.adjacency == "one-by-one":

@@ -130,6 +130,9 @@ class Cell(NamedTuple):
         return f"{self.name}, {self.stage}"
 
 
+EXCEPTION = "an exception counts as a release"
+
+
 class Found(NamedTuple):
     """A violation, or the reason why a search ended without one."""
 
@@ -148,8 +151,12 @@ class Found(NamedTuple):
 
     @property
     def accuses(self) -> bool:
-        """True if it is a violation that depends on no guess, only on what happens to records."""
-        return self.verdict == "violated" and not self.cell.proposal.conditions
+        """True if it is a violation that depends on no guess, only on the kinds of records.
+
+        Whoever refuses a record beyond the bounds, with an exception, may have documented that.
+        """
+        refused = self.cell.stage == "beyond" and EXCEPTION in self.conditions
+        return self.verdict == "violated" and not (self.cell.proposal.conditions or refused)
 
 
 def stages(called: Called) -> Iterator[Stage]:
@@ -352,7 +359,7 @@ def conditions(cell: Cell, event: str, pair: tuple[Any, Any]) -> tuple[str, ...]
     if cell.stage == "bits":
         found.append("releases are visible to the last bit")
     if "raises" in event:
-        found.append("an exception counts as a release")
+        found.append(EXCEPTION)
     return tuple(found)
 
 

@@ -89,6 +89,13 @@ def test_a_guess_is_a_condition_and_accuses_nobody() -> None:
     assert search.found_in(cell(), result("the output is 3", 10.0)).accuses
 
 
+def test_a_record_that_is_refused_accuses_nobody() -> None:
+    refused = result("raises ValueError", math.nan)
+    assert not search.found_in(cell("beyond"), refused).accuses
+    assert search.found_in(cell("beyond"), result("gives NaN", math.nan)).accuses
+    assert search.found_in(cell("within"), result("raises ValueError", 10.0)).accuses
+
+
 def test_an_edited_file_of_assumptions_can_confirm_a_guess(tmp_path: Path) -> None:
     path = tmp_path / "assumptions.toml"
     proposal = dataclasses.replace(PROPOSAL, conditions=("it keeps its claim with n = 10",))

@@ -37,6 +37,7 @@ def call(target: Target, interpreter: Interpreter) -> Called:
         ("shared", "it keeps its claim with sensitivity = 0.5"),
         ("gaussian_sum", guesses.PURE),
         ("columns", "epsilon is the budget of the whole answer"),
+        ("classified_sums", guesses.CLASSES),
         ("degree_sum", "it promises this, although its documentation speaks of 'edge-level'"),
         ("encode", "it makes a release, and is no step before one"),
     ],

@@ -193,6 +193,11 @@ RIGHT = {
             sums = np.atleast_2d(_clipped(data, bounds)).sum(0)
             return [round(float(x + _laplace((bounds[1] - bounds[0]) / epsilon)), 3) for x in sums]
 
+        def classified_sums(X, y, epsilon, bounds):
+            """The sum of each class; every class has a record."""
+            sums = [_clipped(X[y == one], bounds).sum() for one in np.unique(y)]
+            return [round(float(x + _laplace((bounds[1] - bounds[0]) / epsilon)), 3) for x in sums]
+
         def degree_sum(data, epsilon, bounds):
             """The sum of degrees, with edge-level privacy."""
             return round(float(_clipped(data, bounds).sum() + _laplace(2 / epsilon)), 3)
