@@ -54,6 +54,7 @@ def planned(table: EditableTable) -> Iterator[Draft]:
     yield from groups(table)
     yield from sizes(table)
     yield from few(table)
+    yield from minimums(table, (5, 10))
     yield from next_of(numbers, 2)
     yield from next_of(categories, 1)
     yield from ends(table, 1.0)
@@ -64,6 +65,7 @@ def planned(table: EditableTable) -> Iterator[Draft]:
     yield from scales(table)
     yield from alone(table)
     yield from missing(table)
+    yield from minimums(table, (20, 50, 100))
     yield from next_of(numbers, 6)
     yield from next_of(categories, 4)
     yield from labels(table)
@@ -239,6 +241,18 @@ def sizes(table: EditableTable) -> Iterator[Draft]:
     if rows:
         yield Draft(rows, Edit("remove", -1))
         yield Draft(rows, table.added(rows[0]), "the first record occurs twice")
+
+
+def minimums(table: EditableTable, usual: Sequence[int]) -> Iterator[Draft]:
+    """Let a table, or the group of a category, pass a minimum below which libraries hide it."""
+    for size in (number for least in usual for number in (least, least + 1)):
+        words = f"{size} equal records"
+        if table.resizes:
+            yield Draft(table.all(table.row(0.5), size), Edit("remove", -1), words)
+        elif table.categories:
+            others = (table.row(0.5, 1),) * max(1, table.size - size)
+            rows = table.of_users((*(table.row(0.5),) * size, *others))
+            yield Draft(rows, table.replaced(rows, 0, others[0]), words)
 
 
 def few(table: EditableTable) -> Iterator[Draft]:

@@ -403,6 +403,19 @@ def test_one_record_more_among_few() -> None:
     assert has(pairs, lambda d0, d1: (len(d0), len(d1)) == (1, 0))
 
 
+def test_numbers_of_records_at_which_libraries_hide_a_group() -> None:
+    sizes = [
+        (len(pair.rows[0]), len(pair.rows[1])) for pair in first(**ONE, adjacency="add-remove")
+    ]
+    assert {(5, 4), (6, 5), (10, 9), (11, 10)} <= set(sizes)
+    pairs = first(table=["a", "b"], adjacency="replace")
+    for of in (5, 6, 10, 11):
+        changed = of, of - 1
+        assert has(
+            pairs, lambda d0, d1, c=changed: (column(d0).count("a"), column(d1).count("a")) == c
+        )
+
+
 @pytest.mark.parametrize(
     ("table", "schema", "values"),
     [
