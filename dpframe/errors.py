@@ -56,11 +56,11 @@ class ScoresError(DpframeError):
     """Scores that cannot be read, or values that are not scores."""
 
 
-class UndecidedError(DpframeError):
-    """An audit in a test that decided nothing, so that the test must not pass.
+class _AuditError(Exception):
+    """An audit in a test after which the test must not pass.
 
     Args:
-        message: the reason and the remedy.
+        message: claim, bound and event, or what is missing and the remedy.
         record: of the audit; None if there is none.
         path: of the record's file.
     """
@@ -68,6 +68,14 @@ class UndecidedError(DpframeError):
     def __init__(self, message: str, record: Any = None, path: Path | None = None) -> None:
         super().__init__(message)
         self.record, self.path = record, path
+
+
+class UndecidedError(_AuditError, DpframeError):
+    """An audit in a test that decided nothing."""
+
+
+class ViolationError(_AuditError, AssertionError):
+    """A claim that an audit in a test refuted."""
 
 
 class ParameterError(ValueError):
@@ -80,17 +88,3 @@ class ParameterError(ValueError):
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(message)
         self.parameter = parameter
-
-
-class ViolationError(AssertionError):
-    """A claim that an audit in a test refuted.
-
-    Args:
-        message: claim, bound, and the event that shows it.
-        record: of the audit.
-        path: of the record's file.
-    """
-
-    def __init__(self, message: str, record: Any = None, path: Path | None = None) -> None:
-        super().__init__(message)
-        self.record, self.path = record, path

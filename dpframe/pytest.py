@@ -116,21 +116,7 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (
-        *(query, choices, sensitivity, norm, attributes, raises, limit, outputs),
-        *(constant, trace),
-    )
-
-    def audited(workers: Workers) -> Any:
-        from dpframe.commands.assertions import AssertionTerms, over_one_pair
-
-        time, longest = _budget(seconds, trials, DEFAULT_SECONDS, LONGEST_SECONDS)
-        terms = AssertionTerms(
-            epsilon, delta, claim, confidence, time, longest, trials, seed, *called
-        )
-        return over_one_pair(release, (d0, d1), terms, _place(out), workers)
-
-    return _report(_outcome(audited))
+    return _audited("over_one_pair", locals(), (DEFAULT_SECONDS, LONGEST_SECONDS), (d0, d1))
 
 
 def search_violation(
@@ -163,6 +149,7 @@ def search_violation(
     outputs: Mapping[str, bool] | None = None,
     constant: bool = False,
     trace: bool = False,
+    parameters: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fail if any pair of neighbours that a search finds refutes a function's claim.
@@ -216,6 +203,8 @@ def search_violation(
         outputs: as for `assert_dp`.
         constant: as for `assert_dp`, for the answers on all pairs.
         trace: as for `assert_dp`, on pairs derived from the table.
+        parameters: values of optional arguments to try too, such as {"clip": [0.0, 10.0]}, or
+            {"low": 0.1, "high": 10.0} for a range. The claim is for all of them.
         out: as for `assert_dp`.
 
     Returns:
@@ -227,26 +216,45 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    called = (
-        *(query, choices, sensitivity, norm, attributes, raises, limit, outputs),
-        *(constant, trace),
-    )
+    neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
+    neighbours |= {} if null is None else {"null": null}
+    neighbours |= {"beyond": beyond, "mistyped": mistyped}
+    neighbours |= {} if any_size is None else {"any_size": any_size}
+    leaks = {"ignore": ignore, "findings": findings}
+    return _audited("over_a_table", locals(), (OF_SEARCH, None), table, neighbours, leaks)
 
-    def audited(workers: Workers) -> Any:
-        from dpframe.commands.assertions import AssertionTerms, over_a_table
 
-        time, longest = _budget(seconds, trials, OF_SEARCH, None)
-        terms = AssertionTerms(
-            epsilon, delta, claim, confidence, time, longest, trials, seed, *called
-        )
-        neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
-        neighbours |= {} if null is None else {"null": null}
-        neighbours |= {"beyond": beyond, "mistyped": mistyped}
-        neighbours |= {} if any_size is None else {"any_size": any_size}
-        leaks = {"ignore": ignore, "findings": findings}
-        return over_a_table(release, table, neighbours, terms, _place(out), workers, leaks)
+def _audited(
+    over: str, given: dict[str, Any], budget: tuple[float, float | None], *subject: Any
+) -> Record:
+    """Audit a function over a subject; `given` are the arguments of a test, by their names.
 
-    return _report(_outcome(audited))
+    Raises if the test must fail; errors of the arguments come without dpframe's frames.
+    """
+    __tracebackhide__ = True
+    try:
+        with _workers() as workers:
+            from dpframe.commands import assertions
+
+            time, longest = _budget(given["seconds"], given["trials"], *budget)
+            fields = assertions.AssertionTerms._fields
+            terms = {name: given[name] for name in fields if name in given}
+            terms |= {"seconds": time, "extended": longest}
+            outcome = getattr(assertions, over)(
+                given["release"],
+                *subject,
+                terms=assertions.AssertionTerms(**terms),
+                place=_place(given["out"]),
+                workers=workers,
+            )
+    except DpframeError as error:
+        raise error.with_traceback(None) from None
+    if _running:
+        _running[-1].user_properties.append((PROPERTY, outcome.sentence))
+    if outcome.error is not None:
+        raise outcome.error
+    record: Record = outcome.record
+    return record
 
 
 def _workers() -> Workers:
@@ -271,27 +279,6 @@ def _budget(
         return seconds, None
     base = _of_session[-1][1] if _of_session else default
     return base, None if longest is None else max(base, longest)
-
-
-def _outcome(audited: Callable[[Workers], Any]) -> Any:
-    """Return the outcome of an audit; raise errors of its arguments without dpframe's frames."""
-    __tracebackhide__ = True
-    try:
-        with _workers() as workers:
-            return audited(workers)
-    except DpframeError as error:
-        raise error.with_traceback(None) from None
-
-
-def _report(outcome: Any) -> Record:
-    """Return the record of an audit; raise if the test must fail."""
-    __tracebackhide__ = True
-    if _running:
-        _running[-1].user_properties.append((PROPERTY, outcome.sentence))
-    if outcome.error is not None:
-        raise outcome.error
-    record: Record = outcome.record
-    return record
 
 
 def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:

@@ -130,7 +130,7 @@ def merge(
     from dpframe.results.store import exit_code
 
     display = progress_display(quiet=quiet)
-    load = _again(plugin, python, allow_command)
+    load = partial(options.load, files=plugin, pythons=python, allow_command=allow_command)
     record = shard.merge(directories, out, spec, display, load, complain)
     with contextlib.suppress(BrokenPipeError):
         _print(record, as_json, False)
@@ -223,12 +223,6 @@ def run(
         raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
 
 
-def _again(files: list[Path] | None, pythons: list[str] | None, allow_command: bool) -> Any:
-    """Return a function that reads the spec of a record."""
-    more: Any = {"files": files, "pythons": pythons, "allow_command": allow_command}
-    return partial(options.load, trials=None, seed=None, **more)
-
-
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="RUN")],
     share: Annotated[float, typer.Option(metavar="F", min=0, max=1)] = 0.01,
@@ -253,7 +247,7 @@ def verify(
     """
     from dpframe.commands import verify
 
-    load = _again(plugin, python, allow_command)
+    load = partial(options.load, files=plugin, pythons=python, allow_command=allow_command)
     verified = verify.verify(directory, share, spec, load)
     say("\n".join(verified.lines()))
     raise typer.Exit(1 if verified.differences else NOT_RUN if verified.unchecked else 0)

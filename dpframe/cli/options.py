@@ -125,8 +125,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide the progress di
 def load(
     spec: Path,
     overrides: list[str] | None,
-    trials: int | None,
-    seed: int | None,
+    trials: int | None = None,
+    seed: int | None = None,
     files: list[Path] | None = None,
     pythons: list[str] | None = None,
     allow_command: bool = False,

@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds, found_consistent
 from dpframe.search.black_box_arms import draws_needed
 
+Setting = bool | int | float | str  # an argument that a search may vary
 UNLIMITED = 2**40  # trials if only the time is limited
 GIVEN_PAIR = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
@@ -98,6 +99,7 @@ class AssertionTerms(NamedTuple):
     outputs: Mapping[str, bool] | None
     constant: bool  # True if all answers may be equal
     trace: bool = False  # True if plugins also trace the noise
+    parameters: Mapping[str, Any] | None = None  # arguments that a search varies
 
     def claimed(self) -> Claim:
         """Return the claim; raise DpframeError if there is none, or two."""
@@ -141,6 +143,9 @@ class AssertionTerms(NamedTuple):
 
     def spec(self, mechanism: str, search: dict[str, Any]) -> dict[str, Any]:
         """Return the spec of the audit."""
+        if self.parameters:
+            varied = {f"mechanism.{name}": values for name, values in self.parameters.items()}
+            search = {**search, "parameters": varied}
         called = {
             "raises": self.raises and str(self.raises),
             "limit": self.limit and float(self.limit),
@@ -203,10 +208,10 @@ def over_a_table(
     release: Callable[..., Any],
     table: Any,
     neighbours: dict[str, Any],
+    leaks: Mapping[str, Any],
     terms: AssertionTerms,
     place: Callable[[], Path],
     workers: Workers,
-    leaks: Mapping[str, Any],
 ) -> AuditOutcome:
     """Search the neighbours of a table for a pair that refutes a function's claim.
 
@@ -399,8 +404,11 @@ def mechanism_of(
     claim, query = terms.claimed(), terms.query
     seeded = takes_generator(release)
 
+    varied = _varied(release, terms.parameters or ())
+
     def one(self: Any, rng: np.random.Generator, data: Any) -> Any:
-        return release(rng, as_given(data)) if seeded else release(as_given(data))
+        given = {name: getattr(self, name) for name in varied}
+        return release(*[rng] * seeded, as_given(data), **given)
 
     inner: Any = release
     while isinstance(inner, functools.partial):
@@ -410,7 +418,9 @@ def mechanism_of(
         # The module of the code; a worker that cannot import it receives the code.
         "__module__": str(getattr(inner, "__module__", None) or type(inner).__module__),
         "seedable": seeded,
-        DEFAULTS: _defaults(release),
+        DEFAULTS: tuple(settings({n: v for n, v in optional(release).items() if n not in varied})),
+        "__annotations__": dict.fromkeys(varied, Setting),
+        **varied,
         "claim": lambda self, pair: claim,
         "attributes": tuple(terms.attributes),
         "release": one,
@@ -425,13 +435,25 @@ def mechanism_of(
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
 
 
-def _defaults(release: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the optional arguments of a function that are settings."""
+def optional(release: Callable[..., Any]) -> dict[str, Any]:
+    """Return the defaults of the optional arguments of a function, but for a generator."""
     try:
         given = inspect.signature(release).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have none
-        return ()
-    return tuple(settings({p.name: p.default for p in given if not _is_generator(p)}))
+        return {}
+    named = [p for p in given if p.default is not p.empty and p.kind is not p.POSITIONAL_ONLY]
+    return {p.name: p.default for p in named if not _is_generator(p)}
+
+
+def _varied(release: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the defaults of the arguments that a search varies."""
+    known = {n: v for n, v in optional(release).items() if isinstance(v, Setting)}
+    if unknown := [name for name in names if name not in known]:
+        raise DpframeError(
+            f"parameters: {unknown[0]!r} is no optional argument with a number or a text as its "
+            f"default; there are {', '.join(known) or 'none'}; bind it with functools.partial"
+        )
+    return {name: known[name] for name in names}
 
 
 def takes_generator(release: Callable[..., Any]) -> bool:
@@ -667,6 +689,9 @@ def _leak(cell: CellRecord) -> Iterator[str]:
         for place, outputs in (("in", event.inside), ("outside", event.outside)):
             if outputs:
                 yield f"  outputs {place} this event: {'; '.join(outputs)}"
+    if cell.search is not None and cell.search.parameters:
+        with_values = (f"{name} = {value}" for name, value in cell.search.parameters.items())
+        yield f"  parameters: {', '.join(with_values)}"
     if cell.search is not None and cell.search.pairs > 1 and cell.verdict == VIOLATED:
         yield f"  for other leaks: ignore=[{cell.search.leak!r}]"
     exact = [excess_pair(cell)] if exceeds(cell) else []

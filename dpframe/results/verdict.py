@@ -211,8 +211,8 @@ def covered(cell: CellRecord) -> str:
     if parameters:
         names = _few([one.removeprefix(PARAMETER) for one in parameters])
         parts.append(
-            f"not tried: other values of {names}; add [search.parameters], or bind them in Python "
-            "with functools.partial"
+            f"not tried: other values of {names}; add [search.parameters], in Python "
+            "parameters={…}"
         )
     if coverage.lost:
         pairs = "1 pair was" if coverage.lost == 1 else f"{coverage.lost:,} pairs were"

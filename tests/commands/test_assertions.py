@@ -338,6 +338,30 @@ def test_a_search_finds_the_data_that_break_a_function() -> None:
 
 
 @pytest.mark.slow
+def clipped(rng: Any, values: Any, clip: float = 1.0, wide: bool = False) -> float:
+    """Has noise for `clip` = 1 alone."""
+    return float(np.clip(values, 0, clip).sum() + rng.laplace())
+
+
+@pytest.mark.parametrize("tried", [[1, 5.0], {"low": 1.0, "high": 5.0}])
+def test_a_search_varies_arguments(tried: Any) -> None:
+    given: dict[str, Any] = {"schema": [(0.0, 10.0)], "adjacency": "add-remove", "epsilon": 1.0}
+    given |= {"beyond": False, "trials": 3000}
+    data = [0.2, 0.9, 0.5]
+    record = search_violation(clipped, data, **{**given, "trials": 300})
+    assert record["cells"][0]["search"]["coverage"]["untried"] == ["another value of clip"]
+    with pytest.raises(ViolationError, match=r"parameters: mechanism\.clip = 5") as raised:
+        search_violation(clipped, data, **given, parameters={"clip": tried})
+    assert raised.value.record.cells[0].mechanism.params == {"clip": 5.0}
+    for wrong, message in (
+        ({"clp": [5]}, "'clp' is no optional argument .* there are clip, wide"),
+        ({"clip": 5}, "should be a list of values"),
+        ({"clip": [None]}, "parameters"),
+    ):
+        with pytest.raises(DpframeError, match=message):
+            search_violation(clipped, data, **given, parameters=wrong)
+
+
 def test_a_search_that_finds_nothing_says_over_how_many_pairs() -> None:
     record = search_violation(
         careful, TABLE, schema=SCHEMA, adjacency="replace", epsilon=1.0, trials=3_000, seconds=300
