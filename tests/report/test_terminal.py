@@ -86,6 +86,12 @@ def test_labels_are_text_and_nothing_else(records, show, label, encoding, sweep)
     assert "o violation found" in text
 
 
+def test_a_query_as_a_label_is_read_in_lines(records, show):
+    cells = [records.cell("laplace"), records.cell("dptext")]
+    cells[0]["mechanism"]["label"] = "SELECT city, SUM(amount) FROM orders JOIN users GROUP BY city"
+    assert "GROUP BY city · claimed" in " ".join(show(records.record(cells), 80).split())
+
+
 def test_records_without_cells_or_with_failed_ones(records, show):
     assert "No claim was tested" in show(records.record([], m=0))
     failed = [records.failed_cell(dim=d) for d in (1, 2)]

@@ -36,6 +36,7 @@ STYLE: dict[str | None, str] = {
 
 GAP = 2  # columns between those of a table
 WORD = 24  # columns: words up to this length stay whole
+MOST_LINES = 3  # of the first cell of a row; a table with longer ones is written in lines
 _GLUE = "⍽"  # a blank at which rich must not break: it breaks at every kind of blank
 
 
@@ -62,7 +63,9 @@ def _fitted(shown: Table, width: int) -> Table | Group:
     for wanted, column in sorted(lacking, key=lambda each: each[0]):  # prose is folded first
         column.width = _least(column) + min(wanted, room)
         room -= min(wanted, room)
-    return shown
+    names = shown.columns[0]  # such as whole queries of SQL
+    is_thin = any(cell_len(text) > MOST_LINES * (names.width or 1) for text in _texts(names))
+    return _in_lines(shown) if is_thin else shown
 
 
 def least_width(shown: Table) -> int:
