@@ -14,7 +14,9 @@ from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import HostMechanism, PureDP, Values
-from dpframe.count.events import Seen
+from dpframe.builtin.answers import OfAnswers
+from dpframe.count import events as of_answers
+from dpframe.count.events import AnswerEvents, LearnedAttack, Seen
 from dpframe.draw.worker.codes import code_of_kind
 from dpframe.search.leaks import KnownLeaks, roots_of
 from dpframe.search.search import SearchRun
@@ -205,6 +207,29 @@ def test_a_bet_behind_a_kind_pays_what_a_hand_made_process_pays() -> None:
     ways = paid(before, fresh, ONE)
     assert ways is not None
     assert ways[0] == pytest.approx(earned, rel=1e-6)
+
+
+def test_answers_on_both_sides_are_scored_in_batches_of_one_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In batches of other sizes scores may be rounded differently, and tell D from D′."""
+    sizes: list[int] = []
+
+    def scores_of(attack: Any, state: Any, rows: Any) -> Any:
+        sizes.append(len(rows))
+        return np.where(np.arange(len(rows)) < 512, 1.0, 1.0 + 1e-15)
+
+    monkeypatch.setattr(of_answers, "scores_of", scores_of)
+    behind = object.__new__(AnswerEvents)
+    behind.leaked = np.array([7], np.uint64)
+    behind.learned = [LearnedAttack(0, OfAnswers(), (), np.array([1.0 + 1e-15]))]
+    monkeypatch.setattr(AnswerEvents, "_looked", lambda own, attack, rows: rows)
+    rows = np.zeros((2, 1024, 4), np.uint64)
+    rows[1, ::2, 0] = 7
+    seen = behind.count((rows[0], rows[1]))
+    assert sizes == [1024, 1024]
+    assert seen.above.tolist() == [[512], [256]]  # half of what is inside, on both sides
+    assert np.array_equal(seen.outside, [0, 512])
 
 
 @pytest.mark.parametrize("gone", [(0, 300), (300, 300), (0, 0), (300, 0)])
