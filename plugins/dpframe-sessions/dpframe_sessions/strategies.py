@@ -82,6 +82,7 @@ def play(
     policy: Policy = EMPTY,
     *,
     messages: bool = False,
+    asked: list[int] | None = None,
 ) -> list[Any]:
     """Play one session.
 
@@ -95,29 +96,12 @@ def play(
         data: the dataset.
         policy: of the strategy `learned`.
         messages: True if the message of an exception is part of the answer.
+        asked: takes the numbers of the queries.
 
     Returns:
         The answers, in order; a `Refusal` for each exception.
     """
-    return play_with_queries(
-        start, step, queries, strategy, rounds, rng, data, policy, messages=messages
-    )[1]
-
-
-def play_with_queries(
-    start: Start,
-    step: Step,
-    queries: Sequence[Any],
-    strategy: str,
-    rounds: int,
-    rng: np.random.Generator,
-    data: Any,
-    policy: Policy = EMPTY,
-    *,
-    messages: bool = False,
-) -> tuple[list[int], list[Any]]:
-    """Play one session as `play` does, and return the numbers of the queries, and the answers."""
-    asked, answers = list[int](), list[Any]()
+    asked, answers = list[int]() if asked is None else asked, list[Any]()
     state = start(data)
     choose = _chooser(strategy, len(queries), policy)
     for _ in range(session_length(strategy, rounds)):
@@ -128,7 +112,7 @@ def play_with_queries(
             answer = refusal(type(error), str(error) if messages else "")
         asked.append(at)
         answers.append(answer)
-    return asked, answers
+    return answers
 
 
 def session_length(strategy: str, rounds: int) -> int:

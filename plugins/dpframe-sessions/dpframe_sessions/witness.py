@@ -17,7 +17,7 @@ from dpframe.plugins import Record, clopper_pearson_lower, clopper_pearson_upper
 from dpframe.pytest import ViolationError
 from dpframe_sessions.learning import Candidate, Service
 from dpframe_sessions.sessions import Event, Points, best_event, sample_of
-from dpframe_sessions.strategies import EMPTY, play_with_queries, queries_in_order
+from dpframe_sessions.strategies import EMPTY, play, queries_in_order
 
 SAMPLES = 256  # sessions that show which queries a strategy asks
 MOST_LISTS = 4  # lists of queries that are compared, if the answers choose the queries
@@ -110,11 +110,11 @@ def _lists(
     """Return the lists of queries that a strategy asks most often."""
     start, step, queries, rounds, pair = service
     strategy, policy = candidate
-    played = collections.Counter(
-        tuple(play_with_queries(start, step, queries, strategy, rounds, rng, data, policy)[0])
-        for _ in range(SAMPLES // 2)
-        for data in pair
-    )
+    played = collections.Counter[tuple[int, ...]]()
+    for data in (*pair,) * (SAMPLES // 2):
+        asked = list[int]()
+        play(start, step, queries, strategy, rounds, rng, data, policy, asked=asked)
+        played[tuple(asked)] += 1
     fixed = queries_in_order(strategy, len(queries), rounds, policy)
     return [fixed] if fixed else [numbers for numbers, _ in played.most_common(MOST_LISTS)]
 
