@@ -24,6 +24,7 @@ from dpframe.draw.streams import Segment, window_of, windowed
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.run import Runner, quiet, threads_here
 from dpframe.errors import CellError, SpecError
+from dpframe.report.number_format import plural
 from dpframe.results import store as records
 from dpframe.results.model import Record
 from dpframe.spec.audit import Audit
@@ -52,11 +53,11 @@ class Verified:
     def lines(self) -> Iterator[str]:
         """Yield the result in words."""
         outcome = "differ from what this machine finds" if self.differences else "agree"
-        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {outcome}"
+        yield f"{plural(len(self.checked), 'cell')} checked: counts, bounds and verdicts {outcome}"
         yield from (f"differs: {difference}" for difference in self.differences)
         for reason in sorted(set(self.unchecked.values())):
             cells = [cell for cell, own in self.unchecked.items() if own == reason]
-            yield f"{len(cells)} cells NOT CHECKED: {reason}:"
+            yield f"{plural(len(cells), 'cell')} NOT CHECKED: {reason}:"
             yield from (f"  {cell}" for cell in cells[:MOST_NAMED])
             if len(cells) > MOST_NAMED:
                 yield f"  and {len(cells) - MOST_NAMED} more"

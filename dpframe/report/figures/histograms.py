@@ -106,8 +106,8 @@ def draw_scores(picture: Picture, found: list[HistogramPanel]) -> None:
         if places[0] < places[-1]:  # else all scores are equal
             ax.set_xlim(places[0], places[-1])
         ax.set_ylim(bottom=0)
-    if nan := sum(sum(histogram.nan) for histogram in shown):
-        picture.remarks.append(f"{nan} scores that are NaN are not drawn.")
+    nan = sum(sum(histogram.nan) for histogram in shown)
+    picture.remarks += drawing.counted(nan, "NaN score", "is not drawn", "are not drawn")
 
 
 def _bars(histogram: HistogramPanel) -> tuple[Floats, Floats, Floats | None]:

@@ -56,7 +56,7 @@ def test_scores_are_drawn_as_densities_with_their_threshold():
     assert found.thresholds == (1.25,)
     picture = figures.draw(record, "scores")
     assert 1.25 in [float(line.get_xdata()[0]) for line in picture.axes[0].lines]
-    assert "7 scores that are NaN are not drawn." in picture.caption
+    assert "7 NaN scores are not drawn." in picture.caption
 
 
 def test_the_finest_bins_are_drawn_and_all_thresholds_kept():
