@@ -2,8 +2,8 @@
 
 nox itself lives in another environment, because it needs a newer attrs than dp-accounting allows.
 Steps share environments in `.nox/`, or in the folder that ENVIRONMENTS names. FIFTH, 0 to 4 or
-"all", selects slow tests, planted mistakes, lines of calibration and pictures; by default the date
-of the commit does, so five days cover everything.
+"all", selects slow tests, planted mistakes and lines of calibration; by default the date of the
+commit does, so five days cover everything.
 """
 
 import fcntl

@@ -2,8 +2,7 @@
 
 Every page is plain Markdown that needs no site. Made here are the table of contents, from the list
 in README.md; the reference of the Python names, the options of commands, the parameters of the
-built-in plugins and the keys of a record (`tables.py`); and the pictures of the gallery
-(`pictures.py`).
+built-in plugins and the keys of a record (`tables.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jax
 from sphinx.util import logging
 
 import dpframe
@@ -22,14 +20,12 @@ from dpframe.interfaces import hookspecs
 from dpframe.results.model import Record
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pictures import with_pictures
 from tables import record_keys, table, with_options, with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 project = "dpframe"
 project_copyright = author = "the dpframe authors"
@@ -37,7 +33,7 @@ release = version = dpframe.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"  # the page that a folder shows
-exclude_patterns = ["_build", "_pictures"]
+exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
 myst_heading_anchors = 4
@@ -58,17 +54,14 @@ COMMANDS = "reference/command-line"
 RECORD = "reference/record"
 KEYS = "<!-- the table of all keys, on the website -->"
 DOCS = Path(__file__).resolve().parent
-GALLERY = DOCS / "gallery.md"
 logger = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
-    jax.config.update("jax_platforms", "cpu")  # the same pictures wherever the site is built
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _escape)
     app.connect("builder-inited", _demand_docstrings)
-    app.connect("env-get-outdated", _again)
     app.connect("html-page-context", _accessible, priority=900)
 
 
@@ -82,7 +75,6 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         return f"{link[1]} (`{target.relative_to(DOCS.parent)}`)"
 
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)[^)]*\)", outside, source[0])
-    source[0] = with_pictures(source[0], GALLERY.read_text(encoding="utf-8"))
     if page == root_doc:
         source[0] += "\n" + "\n".join(_contents(source[0]))
     elif page == BUILT_INS:
@@ -93,15 +85,6 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace(KEYS, table(("key", "meaning"), record_keys(Record)))
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
-
-
-def _again(app: Sphinx, env: BuildEnvironment, *of: object) -> list[str]:
-    """Pages to be read though they did not change: pictures depend on the code."""
-    return [name for name in env.found_docs if "dpframe plot" in _text(name)]
-
-
-def _text(page: str) -> str:
-    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
 def _contents(text: str) -> Iterator[str]:

@@ -122,15 +122,15 @@ class Bar(NamedTuple):
 
 
 def find_slack(record: Record) -> list[Bar] | str:
-    """Return a bar for each certified cell with slack, or the reason for none."""
+    """Return a bar for each certified cell that is not violated, or the reason for none."""
     bars = [_bar(cell, shorten(name)) for name, cell in named_cells(record)]
     known = [bar for bar in bars if bar is not None]
-    return known or "none of its cells has slack: a certified bound below or above a finite claim"
+    return known or "none of its cells has slack: a bound, and a finite claim that is not violated"
 
 
 def _bar(cell: CellRecord, label: str) -> Bar | None:
     lower = None if cell.estimate is None else cell.estimate.epsilon_lower
-    if cell.slack is None or lower is None:
+    if cell.slack is None or lower is None or verdict_text.state(cell) == "violated":
         return None
     parts = verdict_text.slack(cell)
     sizes = {"certified": lower} | {p.name: p.size for p in parts if p.size is not None}

@@ -86,8 +86,9 @@ KINDS = {
     "slack": FigureKind(
         comparison.find_slack,
         comparison.draw_slack,
-        "Slack of {audit}: certified ε and the parts of claimed − certified ε, as shares of the "
-        "claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
+        "Slack of {audit}, without violated cells: certified ε and the parts of claimed − "
+        "certified ε, as shares of the claimed ε. They add up to 1; parts below 0 are drawn left "
+        "of 0.",
     ),
     "scores": FigureKind(
         histograms.find_histograms,
