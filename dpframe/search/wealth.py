@@ -23,8 +23,8 @@ from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
 from dpframe.stats.output_bounds import bound, history, profile_below
 from dpframe.stats.shares import learned
 
-LOSS_LIMIT = 500.0
-"""Largest loss that is bet on: exponentials of larger ones may overflow in products."""
+LOSS_LIMIT = 350.0
+"""Largest loss that is bet on: squares of exponentials of larger ones overflow."""
 
 FINE = 8  # neighbouring losses of the grid that share one event, chosen for the smallest of them
 

@@ -9,9 +9,11 @@ import pytest
 from scipy.special import bdtrc
 
 from dpframe.count.events import Seen
+from dpframe.search.leaks import clearest
 from dpframe.search.wealth import (
     FINE,
     GRID,
+    LOSS_LIMIT,
     SHARES,
     PairWealth,
     Point,
@@ -99,6 +101,13 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
         [best[e] - math.log(2) for e in chosen], rel=1e-9
     )
     assert [drawn for drawn, _ in wealth.history] == [100, 200, 300]
+
+
+def test_the_largest_loss_that_is_bet_on_overflows_nowhere() -> None:
+    seen, claim = Seen(np.array([[0], [1000]]), 1000), (Point(LOSS_LIMIT, 0.0),)
+    with np.errstate(over="raise"):
+        assert farthest(seen, claim) is not None
+        assert clearest(seen, claim) is None
 
 
 def test_a_round_does_not_choose_its_own_bet() -> None:
