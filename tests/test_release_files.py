@@ -67,7 +67,7 @@ def test_the_container_installs_this_source_and_leaves_root() -> None:
         ("README.md", "docs/images/dptext.svg"),
         ("docs/explanation/one-run.md", "../images/one-run-canaries.svg"),
         ("docs/explanation/one-run.md", "../images/step-wealth.svg"),
-        ("docs/how-to/compare-estimators.md", "../images/against-the-field.svg"),
+        ("docs/explanation/rivals.md", "../images/rivals.svg"),
     ],
 )
 def test_a_drawn_picture_is_small_and_on_its_page(page: str, picture: str) -> None:

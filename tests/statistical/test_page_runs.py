@@ -244,7 +244,7 @@ def test_tables(figure: Callable[[], Iterator[Row]]) -> None:
     ("table", "q", "sigma"),
     [
         ("specs/published/figure-11-accountant.csv", 0.25, 2.0),
-        ("plugins/dpframe-dpsgd/specs/figure-12-accountant.csv", 0.5, 2.0),
+        ("specs/published/figure-12-accountant.csv", 0.5, 2.0),
     ],
 )
 def test_tables_of_an_accountant(table: str, q: float, sigma: float) -> None:

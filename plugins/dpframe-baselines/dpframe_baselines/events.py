@@ -69,10 +69,10 @@ class DPSniper(OneEvent, name="dp-sniper"):
 
     The scores of a classifier, here the attack, are cut so that the event has the share c of one
     dataset. Fresh draws bound both probabilities by Clopper-Pearson limits, each at half of the
-    error. One-sided; it has the error of the query. If scores are tied, the event has at least the
-    share c; DP-Sniper randomises instead. The pilot chooses the end of the scores and the
-    direction; DP-Sniper searches both. DP-Sniper tests ε-DP; this version also counts the
-    complement of the event, and subtracts δ > 0.
+    error. One-sided; it has the error of the query. If ties make the share larger than 2c, the next
+    smaller event is a candidate too; DP-Sniper randomises instead. The pilot chooses the end of the
+    scores and the direction; DP-Sniper searches both. DP-Sniper tests ε-DP; this version also
+    counts the complement of the event, and subtracts δ > 0.
     """
 
     certifies: ClassVar[bool] = True
@@ -89,7 +89,11 @@ class DPSniper(OneEvent, name="dp-sniper"):
         rates = way.false / way.n
         ratios = np.full(len(rates), -np.inf)
         cut = int(np.where(rates >= self.share, rates, 2.0).argmin())
-        ratios[cut] = (way.true[cut] + 0.5) / (way.m + 1) / (rates[cut] + 0.5 / way.n)
+        smaller = np.where(
+            rates < self.share, rates + way.true / (2 * way.n * way.m), -1.0
+        ).argmax()
+        cuts = [cut] if rates[cut] <= 2 * self.share else [cut, int(smaller)]
+        ratios[cuts] = (way.true[cuts] + 0.5) / (way.m + 1) / (rates[cuts] + 0.5 / way.n)
         return ratios
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:

@@ -1,7 +1,5 @@
-"""The specs run, one of them with all baselines on the same draws, and the figure can be drawn."""
+"""The specs run, one of them with all baselines on the same draws."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,12 +41,3 @@ def test_a_spec_of_a_published_table_refutes_no_true_claim(spec):
     for cell in record["cells"]:
         assert cell["status"] == "ok", cell["reason"]
         assert cell["verdict"] in ("consistent", "inconclusive")
-
-
-@pytest.mark.slow
-def test_the_figure_is_drawn_by_one_command(tmp_path):
-    to = tmp_path / "small.svg"
-    command = [sys.executable, "figure.py", "--points", "2", "--repeats", "1", "--to", str(to)]
-    found = subprocess.run(command, cwd=HERE, check=True, capture_output=True, text=True)
-    assert found.stdout.count("| **order-statistics** |") == 2
-    assert to.read_text(encoding="utf-8").startswith("<?xml")

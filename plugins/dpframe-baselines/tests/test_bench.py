@@ -1,0 +1,181 @@
+"""The bench: forty mechanisms with exact losses, and a slice of its audits.
+
+False-alarm rate: 1e-6 a test, at fixed seeds.
+"""
+
+import csv
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import bench
+import numpy as np
+import pytest
+from bench_mechanisms import (
+    CLEAR,
+    DELTA,
+    EPSILON,
+    RATE,
+    SIGMA,
+    WORDS,
+    all_cases,
+    epsilon_of_laws,
+    numeric_sparse_vector,
+)
+from dpframe_baselines import common
+from scipy import integrate, stats
+
+from dpframe.plugins import Estimate
+
+CASES = all_cases()
+FROZEN = {row["mechanism"]: row for row in bench.read(bench.MECHANISMS)}
+RESULTS = bench.read(bench.RESULTS)
+PAGE = Path(bench.HERE).parents[1] / "docs" / "explanation" / "rivals.md"
+WRONG = 21
+
+
+def test_forty_mechanisms_have_the_losses_in_the_file():
+    assert list(CASES) == list(FROZEN)
+    assert len(CASES) == 40
+    assert sum(row["right"] == "false" for row in FROZEN.values()) == WRONG
+    for row in bench.frozen(CASES):
+        frozen = FROZEN[row["mechanism"]]
+        for key in ("claim", "delta", "loss"):
+            assert float(row[key]) == pytest.approx(float(frozen[key]), rel=1e-8), row
+        assert row["right"] == frozen["right"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_are_log_likelihood_ratios(name):
+    """P′(score ≥ t) is the mean of e^score over draws from D with score ≥ t, and the reverse."""
+    case, n = CASES[name], 40_000
+    scores = [case.draw(np.random.default_rng([7, side]), side, n) for side in (0, 1)]
+    both = np.concatenate(scores)
+    assert np.abs(both).max() <= CLEAR + 1e-9
+    if case.truth < math.inf and not case.delta:
+        assert np.abs(both).max() <= case.truth + 1e-9
+    for cut in (-0.0123, 0.37 * min(case.truth, 5.0)):  # not at an atom
+        for sign, (one, other) in ((1, scores), (-1, scores[::-1])):
+            seen = (sign * one < cut) & (sign * one > -CLEAR)  # weights of at most e^cut
+            weights = np.where(seen, np.exp(np.minimum(sign * one, cut)), 0.0)
+            wanted = ((sign * other < cut) & (sign * other > -CLEAR)).mean()
+            error = math.sqrt((weights.var() + wanted * (1 - wanted)) / n) + 1e-4
+            assert abs(weights.mean() - wanted) < 6 * error
+
+
+def test_the_loss_of_laws_is_that_of_sums():
+    zero, one = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.2, 0.3, 0.4999, 0.0001])
+    assert epsilon_of_laws(zero, one, 0.0) == math.inf
+    assert epsilon_of_laws(zero[:3], one[:3], 0.0) == pytest.approx(math.log(2.5))
+    epsilon = epsilon_of_laws(zero, one, 0.05)
+    growth = math.exp(epsilon)
+    over = sum(max(0.0, p - growth * q) for p, q in zip(one, zero, strict=True))
+    under = sum(max(0.0, p - growth * q) for p, q in zip(zero, one, strict=True))
+    assert max(over, under) == pytest.approx(0.05)
+    assert epsilon_of_laws(zero, zero, 0.1) == 0.0
+
+
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_the_law_of_sparse_vector_3_is_an_integral(answer):
+    law = numeric_sparse_vector(np.full(5, answer))
+    assert law.sum() == pytest.approx(1, abs=1e-6)
+    noise = stats.laplace(scale=2 / EPSILON)
+
+    def third(rho):  # the first answer above is the third, and its number is in [1, 1.5)
+        above = max(0.0, noise.cdf(1.5 - answer) - noise.cdf(max(1.0, 1 + rho) - answer))
+        return noise.pdf(rho) * noise.cdf(1 + rho - answer) ** 2 * above
+
+    exact = integrate.quad(third, -60, 0.5, points=[-1.0, 0.0], limit=400)[0]
+    cells = (len(law) - 1) // 5
+    place = 2 * cells + 1 + round((1.0 + 20) / 0.5)
+    assert law[place] == pytest.approx(exact, rel=1e-4)
+
+
+def test_losses_of_the_papers_are_in_the_table():
+    """k ε/2 for the largest noisy answer and for released answers, of five queries."""
+    losses = {name: float(row["loss"]) for name, row in FROZEN.items()}
+    assert losses["report-noisy-max-3"] == pytest.approx(5 * EPSILON / 2, rel=1e-6)
+    assert losses["sparse-vector-3"] == pytest.approx(5 * EPSILON / 2, rel=1e-3)
+    assert losses["noisy-histogram-2"] == 2.0
+    assert losses["truncated-geometric"] == pytest.approx(math.log1p(0.5))
+    assert losses["truncated-geometric-natural"] == pytest.approx(math.log1p(0.125))
+    keep = 1 / (1 + math.exp(-EPSILON))
+    assert losses["word-or-another"] == pytest.approx(math.log(keep * (WORDS - 1) / (1 - keep)))
+
+
+@pytest.mark.parametrize(
+    ("name", "sigma"), [("sgd-step", SIGMA), ("sgd-step-half-noise", SIGMA / 2)]
+)
+def test_the_loss_of_a_step_of_training_is_an_integral(name, sigma):
+    epsilon = float(FROZEN[name]["loss"])
+    x = np.linspace(-12, 14, 400_001)
+    out = stats.norm.pdf(x, scale=sigma)
+    inside = (1 - RATE) * out + RATE * stats.norm.pdf(x, 1, sigma)
+    ways = [np.maximum(p - math.exp(epsilon) * q, 0) for p, q in ((inside, out), (out, inside))]
+    assert max(np.trapezoid(way, x) for way in ways) == pytest.approx(DELTA, rel=1e-3)
+
+
+class Rash(common.Baseline, name="rash"):
+    """Refutes every claim."""
+
+    certifies, assumption = True, "none"
+
+    def estimate(self, layout, counts, query):
+        return Estimate(0.0, 0.0, p_value=1e-9, p_resolved=1e-9)
+
+
+def test_false_alarms_and_draws_are_counted():
+    for name, draws, alarms in (("laplace", "", "2"), ("noisy-histogram-2", "100", "")):
+        row = bench.measured(CASES[name], Rash(), 2, 1)
+        assert (row["draws"], row["alarms"]) == (draws, alarms)
+
+
+def run(tmp_path, *options):
+    command = [sys.executable, "bench.py", "--results", str(tmp_path / "results.csv")]
+    command += ["--figure", str(tmp_path / "figure.svg"), "--repeats", "1", "--doublings", "2"]
+    found = subprocess.run(
+        [*command, *options], cwd=bench.HERE, check=True, capture_output=True, text=True
+    )
+    return found.stdout
+
+
+def test_a_slice_of_the_bench_runs_and_resumes(tmp_path):
+    first = run(tmp_path, "--mechanism", "noisy-histogram-2", "--mechanism", "rappor")
+    assert "| **betting** | 1 of 1 |" in first
+    assert (tmp_path / "figure.svg").read_text(encoding="utf-8").startswith("<?xml")
+    rows = bench.read(tmp_path / "results.csv")
+    assert len(rows) == 2 * len(bench.methods([]))
+    rows[0]["bound"] = "0.1234"  # a row that is there is not measured again
+    bench.write(tmp_path / "results.csv", rows)
+    run(tmp_path, "--mechanism", "noisy-histogram-2", "--method", "gdp")
+    again = bench.read(tmp_path / "results.csv")
+    assert again[: len(rows) // 2] == rows[: len(rows) // 2]
+
+
+def test_the_results_are_complete_and_the_page_shows_them():
+    known = bench.methods([])
+    assert {(row["mechanism"], row["method"]) for row in RESULTS} == {
+        (case, method) for case in CASES for method in known
+    }
+    assert bench.RESULTS.stat().st_size < 100_000
+    lines = bench.summary(RESULTS, CASES)
+    assert bench.table(lines, bench.REPEATS) in PAGE.read_text(encoding="utf-8")
+
+
+def test_no_method_has_more_false_alarms_than_its_error():
+    for line in bench.summary(RESULTS, CASES):
+        audits = line["right"] * bench.REPEATS
+        assert stats.binom.sf(line["alarms"] - 1, audits, 1 - bench.CONFIDENCE) > 1e-6, line[
+            "method"
+        ]
+        assert line["right"] == len(CASES) - WRONG
+
+
+def test_rows_are_csv(tmp_path):
+    rows = [{"a": "1", "b": "x,y"}]
+    bench.write(tmp_path / "rows.csv", rows)
+    assert bench.read(tmp_path / "rows.csv") == rows
+    assert bench.read(tmp_path / "none.csv") == []
+    with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
+        assert next(csv.reader(file)) == ["a", "b"]
