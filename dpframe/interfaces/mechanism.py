@@ -328,7 +328,7 @@ def host_mechanism(
         A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
     """
     if every < 1:
-        raise ValueError(f"every: {every} is below 1")
+        raise ValueError(f"every must be at least 1, got {every}")
     given: Any = fn or release
     if (fn is None) == (release is None):
         raise TypeError("host_mechanism takes either a function fn(rng, data, n) or release=")
