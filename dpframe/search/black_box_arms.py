@@ -22,7 +22,7 @@ WARM_UP = 16
 GROWS_FROM = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
 GROWTH = 0.5  # answers of a round, as a share of those before
 
-ALONE_FROM, ALONE_GROWTH, ALONE_LEARNED = 32, 1 / 8, 1 / 8
+ALONE_FROM, ALONE_GROWTH, ALONE_LEARNED = 32, 1 / 12, 1 / 8
 """The same for the only pair of a search, and the share of its answers that attacks learn from.
 Small rounds bet on what is known, early and often, as the estimator `betting` does."""
 

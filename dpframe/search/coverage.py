@@ -19,7 +19,7 @@ from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.model import CoverageRecord
 from dpframe.results.strict_json import text
 from dpframe.results.verdict import PARAMETER
-from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point
+from dpframe.search.wealth import CAUTION, LOSS_LIMIT, WAYS, Point
 from dpframe.spec.sweep import GROUP
 from dpframe.stats import betting
 from dpframe.stats.betting import Bet, events
@@ -206,12 +206,12 @@ def _paid(
     each = np.arange(len(z))
     bet = Bet(event, guess[each, event, 0], guess[each, event, 1], flat[each, chosen])
     by_event = betting.earned(sides[1][each, event], fresh, bet, slope[point], delta[point])
-    by_output = by_event
+    by_output = by_event[[0, *[1] * (len(CAUTION) - 1)]]  # with a smaller stake, about as well
     if len(points) == 1:
         counts = _outputs(before, estimating)
         share = (counts[:, 0] + 0.5) / (counts.sum(axis=1) + 1)
         supposed = Supposed(share, counts.sum(axis=1) / (2 * estimating))
-        weights = bets_against_each(supposed, slope, delta)[0][..., 0, :]
+        weights = bets_against_each(supposed, slope, delta, caution=CAUTION)[0][..., 0, :]
         by_output = np.einsum("wsag,asg->wa", weights, _outputs(now, fresh))
     is_bet = bet.z * math.sqrt(estimating) > least
     return np.where(is_bet, np.concatenate([by_event, by_output]), 0.0)

@@ -1,6 +1,5 @@
 """Find the event by which a pair leaks, name it, and recognise known leaks."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 
 VARIANT = 1.5  # factor by which a variant of a leak may have a larger loss
-SIMILAR_SHARE = 0.9  # share of the largest distance from a claim that counts as equally far
 
 
 class Leak(NamedTuple):
@@ -48,7 +46,7 @@ def leak_of(
     `about` has δ of the loss and the resolution of the sampler.
     """
     number, loss, most = most_telling(arm.seen, *about)
-    if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
+    if refuted and (clear := wealth.clearest(arm.seen, arm.points)) is not None:
         number = clear
     place, description, scores, side = arm.event(number, words)
     beyond, column = divmod(number, arm.seen.above.shape[1])
@@ -164,27 +162,6 @@ class KnownLeaks:
 def is_of(part: str, name: str) -> bool:
     """True if an entry of `[search] ignore` is a part of a leak's name."""
     return without_values(part) in name
-
-
-def clearest(seen: Seen, points: Sequence[wealth.Point]) -> int | None:
-    """Return the first event nearly as far outside a claim as any; None if all are inside.
-
-    Attacks are in the order of the spec, the plainest first.
-    """
-    shares = (seen.hits + 0.5) / (seen.trials + 1)
-    q, p = shares.T
-    zs = [
-        (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))
-        for e, d in points
-    ]
-    if not zs or not len(q):
-        return None
-    best = np.max(zs, axis=0)
-    if best.max() <= 0:
-        return None
-    cuts = seen.above.shape[1]
-    near = np.flatnonzero(best >= SIMILAR_SHARE * best.max())
-    return int(min(near, key=lambda number: (number % cuts, number)))
 
 
 def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float, float]:

@@ -1,7 +1,7 @@
 """The wealth of one search: against its claim, and of each pair against losses.
 
-A quarter of it is bet on one event, the rest on the whole output of the attack that the event
-belongs to.
+Three twentieths of it are bet on one event, the rest on the whole output of the plainest attack
+that shows about as much.
 Some leaks show in one event, whose probability takes few draws to estimate. Other leaks are spread
 over many outputs; bets on all of them earn up to five times as much.
 """
@@ -67,6 +67,30 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
     return max(guesses, key=lambda guess: guess.z, default=None)
 
 
+SIMILAR_SHARE = 0.9  # share of the largest distance from a claim that counts as equally far
+
+
+def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
+    """Return the first event nearly as far outside a claim as any; None if all are inside.
+
+    Attacks are in the order of the spec, the plainest first.
+    """
+    shares = (seen.hits + 0.5) / (seen.trials + 1)
+    q, p = shares.T
+    zs = [
+        (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))
+        for e, d in points
+    ]
+    if not zs or not len(q):
+        return None
+    best = np.max(zs, axis=0)
+    if best.max() <= 0:
+        return None
+    cuts = seen.above.shape[1]
+    near = np.flatnonzero(best >= SIMILAR_SHARE * best.max())
+    return int(min(near, key=lambda number: (number % cuts, number)))
+
+
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
     """Return the output of an event's attack as estimated before, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
@@ -86,10 +110,14 @@ def _claim(points: tuple[Point, ...]) -> Lines:
     return lines(np.exp(epsilon), delta)
 
 
-WAYS = 4  # to bet against a claim: two on one event, two on the whole output
-SHARES = np.log([0.1, 0.15, 0.3, 0.45])
-"""Logarithms of the shares of the wealth that are bet each way. Bets on the whole output earn more,
-unless the event is rare on one side and has almost no probability on the other."""
+CAUTION = np.array([np.inf, 0.4, 0.2, 0.1])
+"""Ways to bet on the whole output: the largest loss beyond the claimed one that each assumes."""
+
+WAYS = 2 + len(CAUTION)  # to bet against a claim: two of them on one event
+SHARES = np.log([0.05, 0.1, 0.15, 0.2, 0.3, 0.2]) - 1e-15
+"""Logarithms of the shares of the wealth that are bet each way, rounded down. Bets on the whole
+output earn more, unless the event is rare on one side and has almost no probability on the other.
+"""
 
 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
@@ -102,8 +130,10 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
         return None
     slope, delta = np.exp([guess.point.epsilon]), guess.point.delta
     by_event = pay(*fresh[:2], guess.bet, slope, delta, fresh.outside)[:, 0]
-    supposed, counts = on_output(before, fresh, int(guess.bet.event[0]))
-    log_weights = bets(supposed, _claim(tuple(points)))
+    plainest = clearest(before, points)
+    event = int(guess.bet.event[0]) if plainest is None else plainest
+    supposed, counts = on_output(before, fresh, event)
+    log_weights = bets(supposed, _claim(tuple(points)), CAUTION)
     by_output = np.sum(log_weights * counts, axis=(1, 2))
     if fresh.outside is not None:  # they earn no more than any other answer would
         by_output = by_output + log_weights.min(axis=2) @ fresh.outside

@@ -347,16 +347,21 @@ draws is often too large."""
 LOG_PRIOR = np.log([0.5, 0.5])  # share of the wealth that is bet each way
 
 
-def bets(supposed: Supposed, claim: Lines) -> Floats:
-    """Return the logarithms of weights for each group, shape [ways, 2 datasets, ..., groups]."""
+def bets(supposed: Supposed, claim: Lines, caution: Floats = CAUTION) -> Floats:
+    """Return the logarithms of weights for each group, shape [ways, 2 datasets, ..., groups].
+
+    Against one line, `caution` limits the assumed loss; against several, half of the stake of each
+    way is bet in the next one.
+    """
     if len(claim.slope) == 1:
-        return bets_against_each(supposed, claim.slope, claim.delta)[0][..., 0, :]
+        chosen, _ = bets_against_each(supposed, claim.slope, claim.delta, caution=caution)
+        return chosen[..., 0, :]
     if supposed.share.ndim > 1:
         each = zip(supposed.share, supposed.mass, strict=True)
-        return np.stack([bets(Supposed(*one), claim) for one in each], axis=2)
+        return np.stack([bets(Supposed(*one), claim, caution) for one in each], axis=2)
     g, h = weights(supposed, claim)
-    pairs = [[g, h], *([(1 + g) / 2, (1 + h) / 2] for _ in LOG_PRIOR[1:])]
-    return np.log(np.array(pairs, np.float64))
+    stakes = [0.5**way for way in range(len(caution))]
+    return np.log([[1 + stake * (g - 1), 1 + stake * (h - 1)] for stake in stakes])
 
 
 def bets_of_both(supposed: Supposed, exact: Lines, widened: Lines) -> list[Floats]:
@@ -369,7 +374,11 @@ def bets_of_both(supposed: Supposed, exact: Lines, widened: Lines) -> list[Float
 
 
 def bets_against_each(
-    supposed: Supposed, slope: Floats, delta: Floats, tilts: Floats | None = None
+    supposed: Supposed,
+    slope: Floats,
+    delta: Floats,
+    tilts: Floats | None = None,
+    caution: Floats = CAUTION,
 ) -> tuple[Floats, Floats]:
     """Bet as `bets` does, against each of many claims (ε, δ) by itself.
 
@@ -378,13 +387,14 @@ def bets_against_each(
         slope: e^ε, shape [claims].
         delta: δ, in [0, 1), shape [claims].
         tilts: from another call.
+        caution: for each way, the largest loss beyond the claimed one that it assumes.
 
     Returns:
         The logarithms, shape [ways, 2 datasets, ..., claims, groups], and the tilts.
     """
     own = Supposed(supposed.share[..., None, :], supposed.mass[..., None, :])
-    caution = CAUTION.reshape(-1, *[1] * (own.share.ndim - 1))  # both ways at once
-    capped = own.capped(expit(np.log(slope) + caution))
+    beyond = caution.reshape(-1, *[1] * (own.share.ndim - 1))  # all ways at once
+    capped = own.capped(expit(np.log(slope) + beyond))
     g, h, tilts = weights_against_each(capped, slope, delta, tilts)
     # If the capped output meets the claim, bet as without a cap.
     none = (g[1:] == 1).all(axis=-1, keepdims=True)

@@ -11,13 +11,16 @@ from scipy.special import bdtrc
 from dpframe.count.events import Seen
 from dpframe.search.leaks import clearest
 from dpframe.search.wealth import (
+    CAUTION,
     FINE,
     GRID,
     LOSS_LIMIT,
     SHARES,
+    WAYS,
     PairWealth,
     Point,
     Wealth,
+    clearest,
     farthest,
     least_losses,
     mean,
@@ -51,7 +54,7 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
     seen, wealth, delta = laplace(rng, 60, 1.5), Wealth(0.01), 0.01
     claim, chosen = Point(0.4, 0.01), GRID[[0, 150 * FINE, 300 * FINE + 3]]
     naive: dict[float, list[float]] = {e: [0.0, 0.0] for e in (claim.epsilon, *chosen)}
-    best, whole, output = dict.fromkeys(naive, 0.0), 0.0, [0.0, 0.0]
+    best, whole, output = dict.fromkeys(naive, 0.0), 0.0, [0.0] * len(CAUTION)
     one = lines(np.exp([claim.epsilon]), np.array([claim.delta]))
     for drawn in (100, 200, 300):
         fresh = laplace(rng, 40, 1.5)
@@ -84,7 +87,7 @@ def test_it_is_what_a_loop_over_events_and_losses_gives() -> None:
         )
         places = np.linspace(-1, 1, len(CUTS) + 1)
         supposed, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
-        for way, log_weight in enumerate(bets(supposed, one)):
+        for way, log_weight in enumerate(bets(supposed, one, CAUTION)):
             for side in (0, 1):
                 for at, hits in enumerate(now[side]):
                     output[way] += hits * log_weight[side][group[at]]
@@ -155,11 +158,11 @@ def test_what_rounds_earn_by_the_same_past_adds_up() -> None:
     assert parts[0] is not None
     assert parts[1] is not None
     assert parts[2] == pytest.approx(parts[0] + parts[1], rel=1e-9)
-    assert np.all(np.abs(parts[2]) > 0.1)  # not vacuous: all four ways bet
+    assert np.all(np.abs(parts[2]) > 0.1)  # not vacuous: all ways bet
 
 
 def test_an_output_that_tells_in_many_places_earns_more_than_its_best_event() -> None:
-    earned, claim = np.zeros(4), (Point(0.8, 0.0),)
+    earned, claim = np.zeros(WAYS), (Point(0.8, 0.0),)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         seen = laplace(rng, 500, 1.0)
@@ -168,7 +171,7 @@ def test_an_output_that_tells_in_many_places_earns_more_than_its_best_event() ->
             found = paid(seen, fresh, claim)
             earned += 0.0 if found is None else found
             seen = plus(seen, fresh)
-    by_event, by_output = np.logaddexp.reduce(earned.reshape(2, 2), axis=1)
+    by_event, by_output = (np.logaddexp.reduce(ways) for ways in (earned[:2], earned[2:]))
     assert by_output > 1.3 * by_event > 5
 
 
@@ -325,7 +328,7 @@ def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:
         lucky = Seen(np.array([[5], [25]]), 100)
         unlucky = Seen(np.array([[60], [40]]), 500)
         nothing += wealth.bet(lucky, unlucky, claim, 1.0, number, number)
-    assert nothing < -90
+    assert nothing < -40
     for drawn in range(20, 26):
         fresh = laplace(rng, 400, 1.0)
         wealth.bet(much, fresh, claim, 1.0, drawn, 12)
