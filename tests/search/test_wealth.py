@@ -9,7 +9,6 @@ import pytest
 from scipy.special import bdtrc
 
 from dpframe.count.events import Seen
-from dpframe.search.leaks import clearest
 from dpframe.search.wealth import (
     CAUTION,
     FINE,
