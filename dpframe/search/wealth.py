@@ -114,10 +114,10 @@ CAUTION = np.array([np.inf, 0.4, 0.2, 0.1])
 """Ways to bet on the whole output: the largest loss beyond the claimed one that each assumes."""
 
 WAYS = 2 + len(CAUTION)  # to bet against a claim: two of them on one event
-SHARES = np.log([0.05, 0.1, 0.15, 0.2, 0.3, 0.2]) - 1e-15
-"""Logarithms of the shares of the wealth that are bet each way, rounded down. Bets on the whole
-output earn more, unless the event is rare on one side and has almost no probability on the other.
-"""
+_FIRST = 0.05, 0.1, 0.15, 0.2, 0.3
+SHARES = np.log([*_FIRST, 1 - sum(_FIRST)])
+"""Logarithms of the shares of the wealth that are bet each way. Bets on the whole output earn more,
+unless the event is rare on one side and has almost no probability on the other."""
 
 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:

@@ -337,7 +337,7 @@ def test_every_third_release_is_an_output(of: str) -> None:
     made = host_mechanism(**given, name="third", every=3)()
     rng = np.random.default_rng(0)
     assert list(made.sample(rng, None, 4)) == [2, 5, 8, 11]
-    with pytest.raises(ValueError, match="below 1"):
+    with pytest.raises(ValueError, match="at least 1, got 0"):
         host_mechanism(**given, every=0)
 
 

@@ -571,8 +571,8 @@ MUTANTS = [
         55,
         "a search behind a leaked kind bets on conditional laws",
         "dpframe/count/events.py",
-        "inside = [self.inside(side) for side in rows]",
-        "inside = rows = self._equally_many(rows)",
+        "inside = [~np.isin(side[:, 0], self.leaked) for side in rows]",
+        "rows = self._equally_many(rows); inside = [np.ones(len(x), bool) for x in rows]",
         ("tests/search/test_behind.py",),
     ),
 ]

@@ -91,7 +91,7 @@ def test_the_report_shows_the_event_of_decisions() -> None:
     wrong, right = np.array(cell.counts)[:, int(cell.event.event.endswith("D′"))]
     assert cell.event.hits == [wrong, right]
     told = list(caveats(record))
-    assert told[0].startswith("Event against laplace-half-scale: majority-vote decides")
+    assert told[0].startswith("Event against laplace-half-scale: majority-vote answered D")
     assert told[1] == f"Outputs in this event: {'; '.join(cell.event.inside)}."
     assert f"# {told[2]}" in as_toml(cell, record).splitlines()
 
