@@ -97,7 +97,8 @@ def finished(directory: Path, spec: str = SPEC) -> dict[str, Any]:
     with started(directory, PLAIN, spec) as process:
         out, err = process.communicate(timeout=HANGS)
     assert process.returncode in (0, 1), err
-    assert re.fullmatch(r"(out/checkpoint: continues with the counts of [^\n]*\n)?", err)
+    notes = r"out/checkpoint: continues with the counts of|out/record\.json: from the record of"
+    assert re.fullmatch(rf"(({notes}) [^\n]*\n)?", err)
     record: dict[str, Any] = json.loads(out)
     assert record == json.loads((directory / "out" / "record.json").read_text())
     del record["digest"]  # for all of it, seconds included
