@@ -29,7 +29,7 @@ CHANNELS = {
     "bits": "last bits of numbers",
     "messages": "messages of exceptions",
 }
-"""What an output may show beside its value, by its name in a record."""
+"""Side channels of an output, by their names in a record."""
 WORDS = {"consistent": "no violation found"}
 
 ENTRY = """\

@@ -102,6 +102,8 @@ def equal_columns(sql: str) -> list[tuple[tuple[str, str], tuple[str, str]]]:
             continue
         if any(one.upper() not in _AFTER_EQUALITY for one in tokens[end : end + 1]):
             continue
+        if not _holds(tokens, at):
+            continue
         sides = []
         for part in (tokens[start:at], tokens[at + 1 : end]):
             named = tables.get(_bare(part[-3]).lower(), ()) if len(part) > 1 else {""}
@@ -110,6 +112,16 @@ def equal_columns(sql: str) -> list[tuple[tuple[str, str], tuple[str, str]]]:
         if len(sides) == 2:
             found.append((sides[0], sides[1]))
     return found
+
+
+def _holds(tokens: list[str], at: int) -> bool:
+    """True if a condition is part of an ON or WHERE without OR, NOT of several, or CASE."""
+    words = [one.upper() for one in tokens]
+    clause = [place for place, word in enumerate(words) if word in _AFTER_TABLE]
+    start = max((place for place in clause if place < at), default=0)
+    part = words[start : min((place for place in clause if place > at), default=len(words))]
+    negated = any(pair == ("NOT", "(") for pair in zip(part, part[1:], strict=False))
+    return part[0] in ("ON", "WHERE") and not negated and not {"OR", "CASE"} & {*part}
 
 
 def _tokens(sql: str) -> list[str]:

@@ -77,6 +77,11 @@ def test_the_tables_of_a_text_are_found(sql, names):
         ("SELECT 1 FROM a x JOIN b y ON x.p = y.q + 1 JOIN c ON c.d = f(x.p)", ""),
         ("SELECT 1 FROM a JOIN (SELECT q FROM b) y ON a.p = y.q", ""),
         ("SELECT 1 FROM a x WHERE x.p IN (SELECT x.p FROM b x WHERE x.q = a.q)", ""),
+        ("SELECT 1 FROM a, b WHERE (a.x = b.y) OR a.z = 1", ""),
+        ("SELECT 1 FROM a, b WHERE a.z = 1 OR a.w = 2 AND a.x = b.y", ""),
+        ("SELECT 1 FROM a, b WHERE NOT (a.x = b.y)", ""),
+        ("SELECT SUM(CASE WHEN (a.x = b.y) THEN 1 END) FROM a, b", ""),
+        ("SELECT 1 FROM a JOIN b ON (a.x = b.y) WHERE a.z = 1 OR a.z = 2", "a.x=b.y"),
     ],
 )
 def test_equal_columns_are_read_from_the_text(sql, found):
