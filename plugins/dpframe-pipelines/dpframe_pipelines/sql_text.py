@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -120,7 +121,7 @@ def _holds(tokens: list[str], at: int) -> bool:
     clause = [place for place, word in enumerate(words) if word in _AFTER_TABLE]
     start = max((place for place in clause if place < at), default=0)
     part = words[start : min((place for place in clause if place > at), default=len(words))]
-    negated = any(pair == ("NOT", "(") for pair in zip(part, part[1:], strict=False))
+    negated = any(pair == ("NOT", "(") for pair in itertools.pairwise(part))
     return part[0] in ("ON", "WHERE") and not negated and not {"OR", "CASE"} & {*part}
 
 
