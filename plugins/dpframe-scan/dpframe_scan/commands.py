@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -69,13 +70,14 @@ def scan(
             return
         folder = out if out is not None else Path("runs") / f"scan-{opened.slug}"
         running = Scan(opened, targets, given, folder, seconds, _notify)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         try:
             running.run()
         except KeyboardInterrupt:
             _notify("interrupted: what was found is kept")
-            typer.echo(_printable(running.finish()), nl=False)
             raise
-        typer.echo(_printable(running.finish()), nl=False)
+        finally:
+            typer.echo(_printable(running.finish(width)), nl=False)
     if running.searched == 0:
         raise typer.Exit(NOTHING)
     if running.found:

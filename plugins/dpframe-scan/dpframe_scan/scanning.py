@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -226,8 +227,8 @@ class Scan:
         text = findings.assumptions(self._called, self._package.module)
         (self._folder / "assumptions.toml").write_text(text, encoding="utf-8")
 
-    def finish(self) -> str:
-        """Write the results, and return them as text."""
+    def finish(self, width: int | None = None) -> str:
+        """Write the results, and return them as text for a terminal of a width, if any."""
         self._write_assumptions()
         used = processor_seconds() - self._before
         rows = self._rows()
@@ -242,7 +243,7 @@ class Scan:
                 "callables": rows,
             },
         )
-        return _table(rows, self._package, self._folder, used)
+        return _table(rows, self._package, self._folder, used, width)
 
     def _rows(self) -> list[dict[str, Any]]:
         by_name: dict[str, list[Found]] = {}
@@ -318,13 +319,19 @@ def _summary(results: Sequence[Found]) -> str:
     return min((one.verdict for one in results), key=ORDER.index)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], package: Package, folder: Path, used: float) -> str:
-    """Return the results as text; assumptions are numbered below."""
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    package: Package,
+    folder: Path,
+    used: float,
+    width: int | None,
+) -> str:
+    """Return the results as text of a width, if any; assumptions are numbered below."""
     notes: dict[str, int] = {}
     lines: list[tuple[str, str, str, str]] = [
         ("callable", "claim", "verdict", "witness, or reason")
     ]
-    for row in rows:
+    for row in sorted(rows, key=_gravity):
         marks = [notes.setdefault(text, len(notes) + 1) for text in row.get("assumed", ())]
         claim = row.get("claim", "") + "".join(f" [{mark}]" for mark in marks)
         name = row["callable"].removeprefix(f"{package.module}.")
@@ -336,20 +343,14 @@ def _table(rows: Sequence[Mapping[str, Any]], package: Package, folder: Path, us
             shown = f"{name} ({option}" if option else name
             witness = _short(f"{one['event']}: {one['counts']}; {one['pair']}")
             lines.append((shown if option or not number else "", claim, one["verdict"], witness))
-    widths = [max(len(line[at]) for line in lines) for at in range(3)]
-    text = [
-        "  ".join(
-            [*(part.ljust(width) for part, width in zip(line, widths, strict=False)), line[3]]
-        )
-        for line in lines
-    ]
-    text += [""] + [f"[{mark}] {sentence}" for sentence, mark in notes.items()]
+    text = _laid_out(lines, width)
+    summary = [""] + [f"[{mark}] {sentence}" for sentence, mark in notes.items()]
     none = ("not a mechanism", "not a budget")
     mechanisms = [row for row in rows if row["outcome"] not in none]
     releases = [row for row in rows if row["outcome"] == "release"]
     violated = [row for row in releases if row["verdict"].startswith("violated")]
     plain = [row for row in violated if row["verdict"] == "violated"]
-    text += [
+    summary += [
         "",
         f"{package.name} {package.version}: {len(rows)} callables with a budget parameter, "
         f"of which {len(rows) - len(mechanisms)} are no mechanisms; {len(releases)} of the others "
@@ -358,8 +359,39 @@ def _table(rows: Sequence[Mapping[str, Any]], package: Package, folder: Path, us
         "No violation found does not rule one out.",
         f"tests, assumptions and records: {folder}",
     ]
-    text += [f"not imported: {one}" for one in package.failed]
+    summary += [f"not imported: {one}" for one in package.failed]
+    for one in summary:
+        text += (textwrap.wrap(one, width) or [""]) if width else [one]
     return "\n".join(line.rstrip() for line in text) + "\n"
+
+
+def _gravity(row: Mapping[str, Any]) -> int:
+    """Return the place of a row among others: violations first, then what was called."""
+    verdict, outcome = str(row["verdict"]), row["outcome"]
+    if outcome != "release":
+        return 3 if outcome == "not called" else 4
+    return int(verdict != "violated") + int(not verdict.startswith("violated"))
+
+
+LEAST_WIDTH = 60  # of the last column; with less, a row is a paragraph
+
+
+def _laid_out(lines: Sequence[tuple[str, str, str, str]], width: int | None) -> list[str]:
+    """Return rows as a table, or as paragraphs if a table is too wide; a title comes first."""
+    widths = [max(len(line[at]) for line in lines) for at in range(3)]
+    before = sum(widths) + 2 * len(widths)
+    text = []
+    if width is None or width - before >= LEAST_WIDTH:
+        for *cells, last in lines:
+            parts = textwrap.wrap(last, width - before) if width else [last]
+            first, *more = parts or [""]
+            padded = [part.ljust(wide) for part, wide in zip(cells, widths, strict=True)]
+            text += ["  ".join([*padded, first]), *(" " * before + part for part in more)]
+        return text
+    for *cells, last in lines[1:]:
+        text += textwrap.wrap(" · ".join(filter(None, cells)), width)
+        text += textwrap.wrap(last, width, initial_indent="    ", subsequent_indent="    ")
+    return text
 
 
 LONGEST = 240  # characters of a witness or a reason in the table

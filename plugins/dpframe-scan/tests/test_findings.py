@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dpframe_scan import findings, search
+from dpframe_scan import findings, scanning, search
 from dpframe_scan.callables import Target, described
 from dpframe_scan.data_plans import DataPlan, Relation
 from dpframe_scan.proposals import Proposal
@@ -231,3 +231,22 @@ def test_an_expression_may_do_nothing_else(text: str) -> None:
 )
 def test_the_description_of_a_parameter(doc: str) -> None:
     assert "Size of the domain." in described("k", doc)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_table_fits_its_terminal_and_begins_with_violations(width: int) -> None:
+    rows = [
+        {"callable": f"lib.{name}", "outcome": outcome, "verdict": verdict, "why": "word " * 30}
+        for name, outcome, verdict in (
+            ("none", "not a mechanism", "not a mechanism"),
+            ("right", "release", "consistent"),
+            ("guessed", "release", "violated if a record may be NaN"),
+            ("wrong", "release", "violated"),
+        )
+    ]
+    package: Any = SimpleNamespace(module="lib", name="lib", version="1", failed=[])
+    lines = scanning._table(rows, package, Path("runs"), 1.0, width).splitlines()
+    assert max(map(len, lines)) <= width
+    names = [line.split()[0] for line in lines if line.startswith(("wr", "gu", "ri", "none"))]
+    assert names == ["wrong", "guessed", "right", "none"]
+    assert "1 violated, 1 more under a condition" in " ".join(" ".join(lines).split())
