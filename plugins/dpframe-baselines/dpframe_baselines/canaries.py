@@ -118,11 +118,8 @@ class RightGuesses(Statistic):
         return {"right": np.zeros(2, np.int32), "members": np.zeros(2, np.int32)}
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        xp, m = scores.__array_namespace__(), scores.shape[-1]
-        shuffled = scores[..., np.random.default_rng(m).permutation(m)]
-        values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
-        order = xp.argsort(values, axis=1, stable=True)
-        member = xp.take_along_axis((shuffled[:, 1] > 0.5).astype(xp.int32), order, axis=1)
+        xp, member = members_in_order(scores)
+        m = member.shape[-1]
         place, outside = xp.arange(m), layout["guesses"] // 2
         inside = m - (layout["guesses"] - outside)
         right = xp.where(place < outside, 1 - member, xp.where(place >= inside, member, 0))
@@ -133,6 +130,22 @@ class RightGuesses(Statistic):
             name: counts[name] + here * (kept * of_runs).sum(dtype=np.int32)
             for name, of_runs in sums.items()
         }
+
+
+def members_in_order(scores: Array) -> Any:
+    """Return the membership bits of each run's canaries, by rising scores; equal ones by chance.
+
+    Args:
+        scores: shape [n, 2, m]: of each run, the scores and the bits of its canaries.
+
+    Returns:
+        The array library of the scores, and bits of shape [n, m]. NaN comes first.
+    """
+    xp, m = scores.__array_namespace__(), scores.shape[-1]
+    shuffled = scores[..., np.random.default_rng(m).permutation(m)]
+    values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
+    order = xp.argsort(values, axis=1, stable=True)
+    return xp, xp.take_along_axis((shuffled[:, 1] > 0.5).astype(xp.int32), order, axis=1)
 
 
 def check_members(members: int, canaries: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from dpframe.plugins import Array, Estimate, Estimator, Floats, HostArray, Query, Statistic, Tree
-from dpframe_baselines.canaries import check_members
+from dpframe_baselines.canaries import check_members, members_in_order
 from dpframe_baselines.common import loss, smallest
 
 MEMORIES = (0.9, 0.97, 0.99, 1.0)  # weight of a guess after each later one
@@ -38,11 +38,7 @@ class MembersByRank(Statistic):
         return {"members": np.zeros(both, np.int32), "runs": np.zeros(both, np.int32)}
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        xp, m = scores.__array_namespace__(), scores.shape[-1]
-        shuffled = scores[..., np.random.default_rng(m).permutation(m)]
-        values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
-        order = xp.argsort(values, axis=1, stable=True)
-        member = xp.take_along_axis((shuffled[:, 1] > 0.5).astype(xp.int32), order, axis=1)
+        xp, member = members_in_order(scores)
         kept = keep.astype(xp.int32)[:, None]
         here = (xp.arange(2) == dataset).astype(xp.int32)[:, None]
         sums = {"members": kept * member, "runs": kept * xp.ones_like(member)}
