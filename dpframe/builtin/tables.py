@@ -86,7 +86,8 @@ def about(parameter: str) -> Iterator[None]:
 def check_source(content: Any, file: SpecFile | None) -> str:
     """Return the parameter that gives the table: "table" or "file", of which one is required."""
     if (content is None) == (file is None):
-        raise ParameterError("table", "give the table as `table` or in a `file`, not both")
+        both = "" if content is None else ", not both"
+        raise ParameterError("table", f"give the table as `table` or in a `file`{both}")
     return "file" if content is None else "table"
 
 

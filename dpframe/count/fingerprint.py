@@ -153,5 +153,6 @@ def _in_common(
 
 def answer_settings(choice: Choice[Any]) -> dict[str, Any]:
     """Return the settings of a black box that turn the same draws into other answers."""
-    settings = {name: getattr(choice, name) for name in ("raises", "time", "limit", "messages")}
-    return {name: value for name, value in settings.items() if value not in (None, False)}
+    names = "raises", "time", "limit", "messages", "only"
+    settings = {name: getattr(choice, name) for name in names}
+    return {name: value for name, value in settings.items() if value not in (None, False, ())}

@@ -257,6 +257,7 @@ class Asking(NamedTuple):
     one: bool = False  # `sample` is asked for one answer at a time
     limit: float | None = None  # seconds after which an answer counts as a TimeoutError
     messages: bool = False  # the message of an exception is a part of it
+    only: tuple[str, ...] = ()  # paths of its parts that count; all of it if empty
 
 
 class Shape(NamedTuple):

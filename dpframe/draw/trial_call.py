@@ -31,11 +31,11 @@ def asking_of(cell: Cell) -> streams.Asking | None:
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()
     looks = type(cell.attack.value).see is not Attack.see
-    alone = timed or limit is not None
-    if not (releases or alone or looks or cell.search is not None or raises == "answer"):
+    alone, only = timed or limit is not None, cell.mechanism.only
+    if not (releases or alone or looks or only or cell.search is not None or raises == "answer"):
         return None
     messages = cell.mechanism.messages
-    return streams.Asking(raises != "fail", timed, alone and not releases, limit, messages)
+    return streams.Asking(raises != "fail", timed, alone and not releases, limit, messages, only)
 
 
 def first_call(
@@ -91,6 +91,7 @@ class _Trial:
             for side, more in zip(sides, self._both(asking, MORE), strict=True):
                 side.extend(more)
             check_sides(sides, self.source.words, explicit=self.explicit)
+        check_parts(asking.only, self.source.words)
         drawn = [one for side in sides for one in side]
         widest = max(one.outputs.shape[1] - BEFORE for one in drawn)
         natives = {shape for one in drawn for shape in one.natives}
@@ -154,6 +155,7 @@ def try_own_data(
         trial = _Trial(cell, workers, source, deadline)
         sides = [trial.answers(asking, index) for index in range(len(data))]
     check_sides(sides, source.words, explicit=trial.explicit)
+    check_parts(asking.only, source.words)
 
 
 def check_sides(
@@ -182,6 +184,13 @@ def check_sides(
                 f"{problem}; this looks like a mistake in the code: mend it or, if the mechanism "
                 'does so, set raises to "answer"'
             )
+
+
+def check_parts(only: Iterable[str], words: Mapping[int, str]) -> None:
+    """Raise CellError if no answer had one of the parts that alone count: it may be misspelt."""
+    for path in only:
+        if codes.code_of_part(path) not in words:
+            raise CellError(f"no answer of the trial calls has the part {path!r} of outputs.only")
 
 
 def check_names(kinds: Iterable[int], words: Mapping[int, str]) -> None:

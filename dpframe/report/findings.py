@@ -159,6 +159,9 @@ def _subject(record: Record) -> Iterator[Finding]:
         "Pair": fixed,
         "Pairs searched by": proposed,
         "Neighbours": _some(cell.pair.relation for cell in record.cells if cell.pair.relation),
+        "Parts of answers examined": _some(
+            part for cell in record.cells if cell.asked is not None for part in cell.asked.only
+        ),
     }
     known = (f"{name}: {fact}." for name, fact in facts.items() if fact)
     yield Finding(Kind.SUBJECT, " ".join(known))

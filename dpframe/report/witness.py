@@ -274,7 +274,8 @@ def _asked(cell: CellRecord) -> dict[str, Any]:
     """Return the settings of a black box that differ from their default, as in its table."""
     if (asked := cell.asked) is None:
         return {}
-    outputs = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
+    names = "time", "bits", "messages", "only"
+    outputs = {name: value for name in names if (value := getattr(asked, name))}
     settings = {"raises": asked.raises, "limit": asked.limit, "outputs": outputs or None}
     settings["constant"] = asked.constant or None
     return {key: value for key, value in settings.items() if value is not None}

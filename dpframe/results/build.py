@@ -168,7 +168,8 @@ def _asked(cell: Cell) -> model.AskedRecord | None:
     raises = black_box.raises or (None if cell.search is None else "answer")
     names = "limit", "time", "bits", "messages", "constant"
     rules = {name: getattr(black_box, name) for name in names}
-    return model.AskedRecord(raises=cast("Any", raises), **rules)
+    only = list(black_box.only)
+    return model.AskedRecord(raises=cast("Any", raises), only=only, **rules)
 
 
 def choice_record(choice: Choice[Any]) -> model.ChoiceRecord:

@@ -107,6 +107,8 @@ class AskedRecord(RecordPart):
     """true if a search looked at the last bits of numbers"""
     messages: bool = False
     """true if the message of an exception is part of it"""
+    only: list[str] = []
+    """paths of the parts of an answer that counted; empty if all of it did"""
     constant: bool = False
     """true if all answers may be equal: the verdict is not inconclusive then"""
 

@@ -37,6 +37,7 @@ class Choice(Generic[P]):
     limit: float | None = None  # seconds that one answer may take
     bits: bool = False  # True if a search without attacks of its own examines last bits
     messages: bool = False  # True if the message of an exception is part of its answer
+    only: tuple[str, ...] = ()  # paths of the parts of an answer that count; all if empty
     constant: bool = False  # True if all its answers may be equal
     environment: str = ""  # digest of its environment's packages; "" for this interpreter
 

@@ -132,8 +132,13 @@ def _member(
             document.note((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}
-    asked = {"raises": table.raises, "limit": table.limit, "constant": table.constant is True}
-    asked |= table.outputs.model_dump() if table.outputs else {}
+    asked: dict[str, Any] = {
+        "raises": table.raises,
+        "limit": table.limit,
+        "constant": table.constant is True,
+    }
+    if (outputs := table.outputs) is not None:
+        asked |= {**outputs.model_dump(), "only": tuple(outputs.only)}
     return Member(path, label, entry, params, names, asked)
 
 

@@ -168,6 +168,9 @@ class OutputsTable(TomlTable):
     messages: bool = False
     """If true, the message of an exception is part of it, besides its type and the line that raised
     it. A message may contain the data that caused an error."""
+    only: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
+    """The parts of an answer that count, for instance ["count", "means.0"]: keys, positions and
+    attributes, joined by dots. Default: all of it."""
 
 
 class MechanismTable(EntryTable):

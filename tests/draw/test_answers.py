@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import signal
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -290,3 +291,12 @@ def test_an_alarm_that_rings_after_the_release_is_an_answer(monkeypatch, raised)
     assert rung
     assert answers.raised.tolist() == [True, raised]
     assert any("TimeoutError" in text for text in answers.words.values())
+
+
+def test_parts_are_found_by_keys_positions_and_attributes():
+    answer = {"means": [np.array([1.0, 2.0])], "n": 3, 1: "one", "result": Decimal("1.5")}
+    paths = ["means.0.-1", "n", "1", "result.real", "n.of", "means.2"]
+    found = encoder(only=paths).counted(answer)
+    assert found == dict(zip(paths, [2.0, 3, "one", Decimal("1.5")], strict=False))
+    assert encoder(only=["n"]).counted(answer) == 3
+    assert encoder(only=["x"]).counted(answer) == {}

@@ -89,6 +89,8 @@ class Answering(HostMechanism, name="answering"):
                 return 1.0
             case "gives a zip":
                 return zip([noise]) if high else [noise]
+            case "has parts":
+                return {"noise": noise, "each": [0.0, float(high)]}
             case "constant":
                 return {"a": [1.0, None]}
             case "table":
@@ -416,6 +418,21 @@ def test_messages_count_only_if_they_are_asked_for(look: str) -> None:
     cell = looked_at("says more", look, outputs={"messages": True})
     assert cell["estimate"]["epsilon_lower"] > 0.5
     assert cell["asked"]["messages"] is True
+
+
+def test_only_the_named_parts_of_an_answer_count() -> None:
+    assert looked_at("has parts", "numbers")["estimate"]["epsilon_lower"] > 3
+    cell = looked_at("has parts", "numbers", outputs={"only": ["noise"]})
+    assert cell["estimate"]["epsilon_lower"] == 0.0
+    assert cell["asked"]["only"] == ["noise"]
+    cell = looked_at("has parts", "numbers", outputs={"only": ["noise", "each.-1"]})
+    assert cell["estimate"]["epsilon_lower"] > 3
+
+
+def test_a_part_that_no_answer_has_fails_the_cell() -> None:
+    cell = looked_at("has parts", "numbers", outputs={"only": ["noise", "nose"]})
+    assert cell["status"] == "failed"
+    assert "no answer of the trial calls has the part 'nose' of outputs.only" in cell["reason"]
 
 
 def test_the_type_of_what_cannot_be_read_tells_the_datasets_apart() -> None:

@@ -124,7 +124,8 @@ def test_the_first_lines_name_claim_pair_columns_and_neighbours() -> None:
     (subject,) = of(record(cells[:1]), Kind.SUBJECT)
     assert "Claim: gaussian-dp with ε = 1 at δ = 1e-5." in subject.what
     assert "Pair: zeros-ones with columns age, income." in subject.what
-    cells[0] |= {"claim": None, "verdict": None}
+    cells[0] |= {"claim": None, "verdict": None, "asked": {"only": ["count"]}}
+    assert of(record(cells[:1], m=0), Kind.SUBJECT)[0].what.endswith("examined: count.")
     assert of(record(cells[:1], m=0), Kind.SUBJECT)[0].what.startswith("Claim: none. Pair:")
 
 

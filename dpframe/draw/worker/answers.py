@@ -84,6 +84,7 @@ class Terms(NamedTuple):
     one: bool = False  # True if a mechanism that samples is called for one row at a time
     limit: float | None = None  # seconds of a release
     messages: bool = False  # True if messages of exceptions count
+    only: Sequence[str] = ()  # paths of the parts that count; all of an answer if empty
     width: int | None = None  # numbers of a row; None: those of the widest answer
 
 
@@ -202,12 +203,31 @@ class AnswerEncoder:
         return answer
 
     def held(self, answer: Any) -> Any:
+        """Return what counts of an answer, encoded if a later release could change it."""
+        return self.fixed(self.counted(answer))
+
+    def fixed(self, answer: Any) -> Any:
         """Return an answer, encoded if a later release could change it."""
         if type(answer) in _IMMUTABLE or type(answer) is Encoded:
             return answer
         encoded = self.encoded(answer)
         self._notice(answer, encoded.value)
         return encoded
+
+    def counted(self, answer: Any) -> Any:
+        """Return the parts of an answer that count: the only one itself, several or none in a dict.
+
+        An answer may lack some. Exceptions are left as they are.
+        """
+        paths = self.terms.only
+        if not paths or type(answer) is Encoded or isinstance(answer, (Exception, SystemExit)):
+            return answer
+        found = {}
+        for path in paths:
+            with contextlib.suppress(LookupError):
+                found[path] = part(answer, path)
+                self._note(codes.code_of_part(path), path)
+        return found[paths[0]] if len(paths) == len(found) == 1 else found
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
@@ -297,6 +317,26 @@ class AnswerEncoder:
             if len(self._once) <= _MOST_SEARCHED and type(answer) in (list, tuple, dict):
                 for code, text in codes.texts_in(answer).items():
                     self._note(code, text)
+
+
+def part(answer: Any, path: str) -> Any:
+    """Return a part of an answer: keys, positions and attributes, joined by dots.
+
+    Raises:
+        LookupError: the answer has no such part.
+    """
+    for step in path.split("."):
+        for key in (step, int(step)) if step.lstrip("-").isdecimal() else (step,):
+            try:
+                answer = answer[key]
+                break
+            except (LookupError, TypeError, ValueError):
+                continue
+        else:
+            if not hasattr(answer, step):
+                raise LookupError(step)
+            answer = getattr(answer, step)
+    return answer
 
 
 def native_shape(answer: Any) -> tuple[int, ...] | None:

@@ -83,6 +83,12 @@ def code_of_print(value: int) -> int:
     return code(b"print" + pack("<Q", value))
 
 
+@lru_cache(maxsize=256)
+def code_of_part(path: str) -> int:
+    """Return the code of the path to a part of answers."""
+    return code("part" + path)
+
+
 def code_of_slip(kind: int) -> int:
     """Return the code of the slip that an exception shows, given the code of its kind."""
     return code(b"slip" + pack("<Q", kind))

@@ -143,7 +143,7 @@ class MechanismSampler(Sampler):
             if array.shape[:1] == (rows,) and array.dtype.kind in "OSTUVmM":
                 return [self.encoder.held(answer) for answer in array]
             _check(array, {"rows": rows, "dims": None, "dtype": None})
-            return array
+            return [self.encoder.held(row) for row in array] if self.encoder.terms.only else array
         if len(outputs) != rows:
             raise Refused(f"sample(…, n={rows}) gave {len(outputs)} answers")
         return [self.encoder.held(answer) for answer in outputs]
@@ -228,12 +228,12 @@ def copier(value: Any) -> Callable[[], Any]:
 class ArrayEncoder(AnswerEncoder):
     """Encodes batches of one type at once, to the same codes as `AnswerEncoder`."""
 
-    def held(self, answer: Any) -> Any:
+    def fixed(self, answer: Any) -> Any:
         if isinstance(answer, np.generic) and is_real(answer.dtype):
             return answer
         if type(answer) is np.ndarray and is_real(answer.dtype):
             return answer.copy()
-        return super().held(answer)
+        return super().fixed(answer)
 
     def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
         block = _block(answers)
