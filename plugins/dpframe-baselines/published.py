@@ -1,17 +1,21 @@
-"""Recompute published bounds of audits of one run, and print them beside the published ones.
+"""Recompute published numbers, and print them beside the published ones.
 
     python plugins/dpframe-baselines/published.py xiang
     python plugins/dpframe-baselines/published.py steinke
     python plugins/dpframe-baselines/published.py mahloujifar
     python plugins/dpframe-baselines/published.py nasr
+    python plugins/dpframe-baselines/published.py sniper
+    python plugins/dpframe-baselines/published.py statdp
+    python plugins/dpframe-baselines/published.py zanella
 
-The published numbers and their sources are in specs/published/ of the repository. Bounds are at
-δ = 1e-5 and 95 %. Each takes less than a minute on 2 cores.
+The published numbers and their sources are in specs/published/ of the repository. Bounds of one run
+are at δ = 1e-5 and 95 %. Each takes less than a minute on 2 cores.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 import sys
 from collections.abc import Callable
@@ -24,10 +28,18 @@ from dpframe_baselines.one_run_order import (
     subsampled_profile,
     wrong_guesses_mu,
 )
+from published_laws import largest_share, law, share
 from scipy import optimize
 
 import dpframe
-from dpframe.plugins import GaussianDP, SubsampledGaussianDP
+from dpframe.plugins import Floats, GaussianDP, SubsampledGaussianDP
+from dpframe.stats.binomial import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    jeffreys_lower,
+    jeffreys_upper,
+)
+from dpframe.stats.credible import Posterior, credible_epsilon
 from dpframe.stats.one_run import (
     gaussian_blow_up,
     one_run_epsilon,
@@ -41,15 +53,73 @@ DELTA, ERROR = 1e-5, 0.05
 FEWEST = 10  # guesses
 NUMBERS = 50  # of guesses, from which the authors' notebook keeps the best
 SIMULATED = 50  # runs
+DRAWS, SNIPER_ERROR = 200_000_000, 0.1  # of DP-Sniper's final estimate
 
 Row = dict[str, float]
 
 
-def published(name: str) -> list[Row]:
-    """Return the rows of a published table."""
+def texts(name: str) -> list[dict[str, str]]:
+    """Return the rows of a published table as text."""
     lines = (PUBLISHED / f"{name}.csv").read_text(encoding="utf-8").splitlines()
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return [{column: float(value) for column, value in row.items()} for row in rows]
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def published(name: str) -> list[Row]:
+    """Return the rows of a published table of numbers."""
+    return [{column: float(value) for column, value in row.items()} for row in texts(name)]
+
+
+def vector(text: str) -> Floats:
+    """Return the numbers of a cell."""
+    return np.array([float(part) for part in text.split()])
+
+
+def sniper_bound(row: dict[str, str]) -> float:
+    """Return ln of the ratio of two Clopper-Pearson limits, from counts rounded down, as there.
+
+    Datasets are exchanged if the second share is larger.
+    """
+    low, high = sorted(int(float(row[key]) * DRAWS) for key in ("share0", "share1"))
+    error = SNIPER_ERROR / 2
+    limits = clopper_pearson_lower(high, DRAWS, error), clopper_pearson_upper(low, DRAWS, error)
+    return math.log(limits[0] / limits[1])
+
+
+def sniper_excess(row: dict[str, str]) -> float | None:
+    """Return how far ln of the ratio of shares exceeds the best test's, in standard errors."""
+    laws = [law(row["mechanism"], vector(row[key])) for key in ("d0", "d1")]
+    if laws[0] is None or laws[1] is None:
+        return None
+    zero, one = float(row["share0"]), float(row["share1"])
+    error = math.sqrt((1 / zero + 1 / one) / DRAWS)
+    return math.log(zero / largest_share(laws[0], laws[1], one)) / error
+
+
+def statdp_deviations(row: dict[str, str]) -> list[float]:
+    """Return the deviations of both shares from exact probabilities, in standard errors."""
+    exact = [(share(row, vector(row[f"d{side}"])), float(row[f"share{side}"])) for side in (0, 1)]
+    return [(found - p) / math.sqrt(max(p, 1e-12) / DRAWS) for p, found in exact if p is not None]
+
+
+def counts_interval(row: dict[str, str]) -> tuple[float, float]:
+    """Return an interval of the program of [Zanella2023], from the counts of its example."""
+    true, false, tn, fn = 487, 512, 1, 0
+    side = float(row["error"]) / float(row["sides"])
+    if row["method"] == "joint-beta":
+        low, high = credible_epsilon(Posterior(fn, true, false, tn), DELTA, (side, 1 - side))
+        return low, high if row["sides"] == "2" else math.inf
+    lower, upper = (
+        (clopper_pearson_lower, clopper_pearson_upper)
+        if row["method"] == "clopper-pearson"
+        else (jeffreys_lower, jeffreys_upper)
+    )
+    ends = []
+    for limit in (upper, lower):
+        fpr = float(limit(false, false + tn, side))
+        fnr = float(limit(fn, fn + true, side))
+        ways = [(1 - DELTA - a) / b if b else math.inf for a, b in ((fpr, fnr), (fnr, fpr))]
+        ends.append(math.log(max(1.0, *ways)))
+    return ends[0], ends[1] if row["sides"] == "2" else math.inf
 
 
 def xiang_bound(row: Row) -> float:
@@ -153,11 +223,53 @@ def nasr() -> None:
     sys.stdout.write(f"true 8.00, gdp {low:.2f} to {high:.2f}, threshold {bound:.2f}\n")
 
 
+def sniper() -> None:
+    """Print the bounds and tests of DP-Sniper, beside bounds from its shares and the best test."""
+    deviations, excesses = [], []
+    for row in texts("dp-sniper-2021"):
+        here, excess = sniper_bound(row), sniper_excess(row)
+        deviations.append(abs(here - float(row["bound"])))
+        excesses += [] if excess is None else [excess]
+        found = "" if excess is None else f"{excess:+.2f}"
+        cells = (row["mechanism"], row["classifier"], row["bound"], f"{here:.7f}", found)
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    sys.stdout.write(f"\n{len(deviations)} bounds; largest deviation {max(deviations):.1g}\n")
+    text = (
+        f"{len(excesses)} tests; at most {max(excesses):.1f} standard errors above the best one\n"
+    )
+    sys.stdout.write(text)
+
+
+def statdp() -> None:
+    """Print the deviations of shares in the logs of StatDP from exact probabilities."""
+    rows, deviations = texts("statdp-2021"), []
+    for row in rows:
+        own = statdp_deviations(row)
+        deviations += own
+        found = ", ".join(f"{one:+.2f}" for one in own)
+        sys.stdout.write(f"| {row['mechanism']} | {row['feature']} {row['event']} | {found} |\n")
+    bounds = max(abs(sniper_bound(row) - float(row["bound"])) for row in rows)
+    sys.stdout.write(f"\n{len(rows)} bounds; largest deviation {bounds:.1g}\n")
+    most = max(map(abs, deviations))
+    sys.stdout.write(f"{len(deviations)} shares; largest deviation {most:.1f} standard errors\n")
+
+
+def zanella() -> None:
+    """Print the intervals of the example of [Zanella2023]'s program."""
+    for row in texts("privacy-estimates-2022"):
+        here = ", ".join(f"{end:.3f}" for end in counts_interval(row))
+        cells = (*row.values(), here)
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+
+
 TABLES: dict[str, Callable[[], None]] = {
     "xiang": lambda: compare("xiang-2025", xiang_bound),
     "steinke": lambda: compare("steinke-2023", steinke_bound),
     "mahloujifar": mahloujifar,
     "nasr": nasr,
+    "sniper": sniper,
+    "statdp": statdp,
+    "zanella": zanella,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Published bounds of audits of one run are found again; what cannot be found again is explained.
+"""Published numbers are found again; what cannot be found again is explained.
 
 False-alarm rate: 1e-6 a test, at fixed seeds.
 """
@@ -17,6 +17,7 @@ from dpframe.stats.one_run import one_run_epsilon
 SCRIPT = Path(published.__file__)
 STEINKE = published.published("steinke-2023")
 MAHLOUJIFAR = published.published("mahloujifar-2024")
+STATDP = published.texts("statdp-2021")
 SOME = [row for row in STEINKE if row["canaries"] <= 1000]
 
 
@@ -114,10 +115,57 @@ def test_the_best_number_of_guesses_chosen_afterwards_gives_no_valid_bound():
     assert stats.binom.sf(refuted - 1, runs, 0.1) < 1e-6
 
 
+@pytest.mark.parametrize("table", ["dp-sniper-2021", "statdp-2021"])
+def test_bounds_of_dp_sniper_and_of_statdp_are_found_again_from_their_counts(table):
+    for row in published.texts(table):
+        assert published.sniper_bound(row) == pytest.approx(float(row["bound"]), abs=1.1e-7), row
+
+
+def test_no_test_of_dp_sniper_beats_the_best_one_and_most_are_as_good():
+    """The share of the best test is exact; errors are those of 2e8 draws."""
+    rows = published.texts("dp-sniper-2021")
+    found = [(row, published.sniper_excess(row)) for row in rows]
+    compared = [(row, excess) for row, excess in found if excess is not None]
+    assert len(compared) == 26
+    assert max(excess for _, excess in compared) < 5
+    worse = {(row["mechanism"], row["classifier"]) for row, excess in compared if excess < -5}
+    assert worse == {
+        ("report-noisy-max-4", "logistic"),
+        ("sparse-vector-6", "logistic"),
+        ("sparse-vector-6", "perceptron"),
+    }
+
+
+def test_shares_in_the_logs_of_statdp_are_those_of_the_exact_laws():
+    deviations = np.concatenate(list(map(published.statdp_deviations, STATDP)))
+    assert len(deviations) == 60
+    assert np.abs(deviations).max() < 5
+
+
+def test_the_largest_bounds_of_dp_sniper_are_in_the_table_of_the_searches():
+    page = SCRIPT.parents[1] / "dpframe-textbook" / "README.md"
+    table = page.read_text(encoding="utf-8").split("DP-Sniper's logs |")[1].split("\n\n")[0]
+    shown = {line.split("`")[1]: float(line.split("|")[-2]) for line in table.splitlines()[2:]}
+    assert len(shown) == 10
+    for name, bound in shown.items():
+        rows = [row for row in published.texts("dp-sniper-2021") if row["mechanism"] == name]
+        assert bound == pytest.approx(max(float(row["bound"]) for row in rows), rel=5e-3), name
+
+
+def test_intervals_of_the_example_of_privacy_estimates_are_found_again():
+    """The published ends of the joint posterior are roots found to 1e-2."""
+    for row in published.texts("privacy-estimates-2022"):
+        expected = float(row["low"]), float(row["high"])
+        assert published.counts_interval(row) == pytest.approx(expected, abs=2e-2), row
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "last"),
     [
+        ("sniper", "26 tests; at most 1.0 standard errors above the best one"),
+        ("statdp", "60 shares; largest deviation 2.0 standard errors"),
+        ("zanella", "| jeffreys | 1 | 0.05 | 0 | inf | 0.000, inf |"),
         ("xiang", "60 rows; largest deviation 2.4e-05 of the bound"),
         ("steinke", "60 rows; largest deviation 0.002 of the bound"),
         ("mahloujifar", "| 4 | 1,000,000 | 0.82 | at most 0.73 | 0.8"),
