@@ -2,7 +2,7 @@
 
 Every page is plain Markdown that needs no site. Made here are the table of contents, from the list
 in README.md; the reference of the Python names, the options of commands, the parameters of the
-built-in plugins and the keys of a record (`tables.py`).
+built-in plugins, the keys of a record and the columns of a CSV report (`tables.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sphinx.util import logging
 import dpframe
 from dpframe.interfaces import hookspecs
 from dpframe.results.model import Record
+from dpframe.results.rows import COLUMNS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tables import record_keys, table, with_options, with_parameters
@@ -53,6 +54,8 @@ BUILT_INS = "reference/built-ins"
 COMMANDS = "reference/command-line"
 RECORD = "reference/record"
 KEYS = "<!-- the table of all keys, on the website -->"
+REPORTS = "how-to/make-reports"
+CSV_COLUMNS = "<!-- the table of all columns, on the website -->"
 DOCS = Path(__file__).resolve().parent
 logger = logging.getLogger(__name__)
 
@@ -83,6 +86,9 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = with_options(source[0])
     elif page == RECORD:
         source[0] = source[0].replace(KEYS, table(("key", "meaning"), record_keys(Record)))
+    elif page == REPORTS:
+        columns = ((f"`{name}`", meaning) for name, meaning in COLUMNS.items())
+        source[0] = source[0].replace(CSV_COLUMNS, table(("column", "meaning"), columns))
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
 

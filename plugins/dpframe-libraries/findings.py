@@ -113,7 +113,7 @@ def _matrix(record: dict[str, Any]) -> str:
     columns = list(dict.fromkeys(cell["mechanism"]["label"] for cell in record["cells"]))
     table: dict[str, dict[str, str]] = {}
     for cell in record["cells"]:
-        words = "**violated**: " + _event(cell) if _is_violated(cell) else str(cell["verdict"])
+        words = "**violated**" if _is_violated(cell) else str(cell["verdict"])
         row = table.setdefault(cell["mechanism"]["params"]["environment"], {})
         row[cell["mechanism"]["label"]] = words
     lines = [f"### `{record['audit']['name']}`", "", "| | " + " | ".join(columns) + " |"]
