@@ -15,7 +15,7 @@ from support.html_pages import Page
 
 from dpframe.errors import DpframeError
 from dpframe.report import delivery, markdown
-from dpframe.report.figures.drawing import SHADE_COLORS
+from dpframe.report.figures.drawing import SHADE_COLORS, named, ordered
 from dpframe.report.html import document, harmless, pictures, summary
 from dpframe.results.store import as_record
 
@@ -296,6 +296,17 @@ def test_contrast_is_enough_in_light_and_in_dark(figure_2):
         )
         for ground, letters in [*shades, *plain]:
             assert contrast(colours[ground], colours[letters]) >= 4.5, (mode, ground, letters)
+
+
+def test_every_line_of_a_figure_stands_out_in_the_dark(figure_2):
+    filters = r"filter: invert\(1\) hue-rotate\(180deg\) brightness\(([\d.]+)\)"
+    brightness = float(re.search(filters, figure_2)[1])
+    half_turn = [(-0.574, 1.43, 0.144), (0.426, 0.43, 0.144), (0.426, 1.43, -0.856)]  # of the hue
+    for style in (*map(named, range(6)), *(ordered(i, 6) for i in range(6))):
+        left = [255 - int(style.color[i : i + 2], 16) for i in (1, 3, 5)]
+        turned = [sum(a * c for a, c in zip(row, left, strict=True)) for row in half_turn]
+        shown = [round(min(255, brightness * min(255, max(0, c)))) for c in turned]
+        assert contrast("#{:02x}{:02x}{:02x}".format(*shown), "#17171b") >= 3, style.color
 
 
 def test_the_map_has_the_colours_of_the_figure(figure_2):

@@ -23,8 +23,8 @@ PARTS: list[Part] = [
 ]
 
 
-def terminal(parts: list[Part]) -> str:
-    console = Console(file=io.StringIO(), width=80, _environ={})
+def terminal(parts: list[Part], width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, _environ={})
     show_parts(console, parts)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
@@ -40,6 +40,12 @@ def test_every_layout_has_all_lines_and_cells_and_escapes_them(layout) -> None:
         assert said in text
     assert "\x1b" not in text
     assert layout is terminal or "<b>" not in text
+
+
+def test_a_sign_stays_with_its_word_in_a_table_written_in_lines() -> None:
+    table = ReportTable(("name", "verdict"), [Row(["word " * 30, Line("✗ violated", "violated")])])
+    lines = [line for width in range(20, 40) for line in terminal([table], width).splitlines()]
+    assert not [line for line in lines if line.endswith("✗")]
 
 
 def test_tables_stand_between_blank_lines_on_the_terminal() -> None:

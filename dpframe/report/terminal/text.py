@@ -98,7 +98,10 @@ def _in_lines(shown: Table) -> Group:
         for column, cell in zip(shown.columns, cells, strict=True):
             if isinstance(cell, Text) and cell.plain.strip("–"):
                 head = "" if column is shown.columns[0] else f"{column.header} "
-                line.append(" · " if line else "").append(head, "dim").append_text(cell)
+                whole = cell.copy()
+                if cell.plain[1:2] == " ":  # a sign, such as that of a verdict
+                    whole.plain = cell.plain.replace(" ", _GLUE, 1)
+                line.append(" · " if line else "").append(head, "dim").append_text(whole)
         lines.append(line)
     return Group(*lines)
 
