@@ -2,7 +2,8 @@
 
 Every page is plain Markdown that needs no site. Made here are the table of contents, from the list
 in README.md; the reference of the Python names, the options of commands, the parameters of the
-built-in plugins, the keys of a record and the columns of a CSV report (`tables.py`).
+built-in plugins, the members of base classes, the keys of a record and the columns of a CSV report
+(`tables.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpframe.results.model import Record
 from dpframe.results.rows import COLUMNS
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tables import record_keys, table, with_options, with_parameters
+from tables import record_keys, table, with_members, with_options, with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ html_show_sphinx = False
 API = "reference/api"
 BUILT_INS = "reference/built-ins"
 COMMANDS = "reference/command-line"
+PLUGINS = "reference/plugins"
 RECORD = "reference/record"
 KEYS = "<!-- the table of all keys, on the website -->"
 REPORTS = "how-to/make-reports"
@@ -84,6 +86,8 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = with_parameters(source[0])
     elif page == COMMANDS:
         source[0] = with_options(source[0])
+    elif page == PLUGINS:
+        source[0] = with_members(source[0])
     elif page == RECORD:
         source[0] = source[0].replace(KEYS, table(("key", "meaning"), record_keys(Record)))
     elif page == REPORTS:

@@ -1,7 +1,8 @@
-"""Tables of the website that the code knows: options, parameters of built-ins, keys of a record."""
+"""Tables of the website that the code knows: options, parameters, members, keys of a record."""
 
 from __future__ import annotations
 
+import inspect
 import re
 import typing
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import BaseModel
 
+from dpframe import plugins
 from dpframe.cli import app
 from dpframe.common.text import meanings
 from dpframe.interfaces import registry
@@ -33,6 +35,43 @@ def with_parameters(text: str) -> str:
         head = ("parameter", "type", "default", "bounds", "meaning")
         parts.append(part + (table(head, cells) + "\n\n" if cells else ""))
     return "".join(parts)
+
+
+OF_ALL_PLUGINS = {"check", "from_params", "params", "check_definition", "name", "api", "kind"}
+OF_ALL_PLUGINS |= {"leaves", "may_be_parameters", "spec_names"}
+
+
+def with_members(text: str) -> str:
+    """Add the table of its members to the section of each base class that has none."""
+    parts = []
+    for part in re.split(r"^(?=##)", text, flags=re.MULTILINE):
+        named = re.match(r"### `(\w+)`", part)
+        lacks_one = named is not None and "| member |" not in part
+        cells = list(members(getattr(plugins, named[1]))) if named and lacks_one else []
+        parts.append(part + (table(("member", "meaning"), cells) + "\n\n" if cells else ""))
+    return "".join(parts)
+
+
+def members(cls: type) -> Iterator[tuple[str, str]]:
+    """Return what a subclass may give, beside what all plugins have, and what it means."""
+    told: dict[str, str] = {}
+    for base in cls.__mro__:
+        if base.__module__.startswith("dpframe"):
+            texts = meanings(base)
+            for name in (*vars(base).get("__annotations__", ()), *vars(base)):
+                if not name.startswith("_") and name not in OF_ALL_PLUGINS:
+                    of = inspect.getattr_static(cls, name, None)
+                    text = texts.get(name) or (inspect.getdoc(of) if _has_own_text(of) else "")
+                    told[name] = told.get(name) or (text or "").partition("\n\n")[0]
+    for name, meaning in filter(all, told.items()):  # the page explains what has no text
+        of = getattr(cls, name, None)
+        given = list(inspect.signature(of).parameters) if inspect.isfunction(of) else None
+        called = "" if given is None else f"({', '.join(given[1:])})"
+        yield f"`{name}{called}`", " ".join(meaning.split()).replace("<", "&lt;")
+
+
+def _has_own_text(of: object) -> bool:
+    return inspect.isroutine(of) or isinstance(of, property | classmethod | staticmethod)
 
 
 def with_options(text: str) -> str:
