@@ -1,8 +1,9 @@
 """Count the draws that bets need to refute a false claim, next to the best possible bet.
 
-Each audit draws rounds as `dpframe.audit` does and stops when the claim is refuted at 5 %. The best
-bet knows both distributions: ln 20 over the distance of the pair to the claim. A mixture of the
-best bets for many shifts knows all but the shift. Run from the root of the repository:
+Each audit draws growing rounds, as for scores of a file, and stops when the claim is refuted at
+5 %. The best bet knows both distributions: ln 20 over the distance of the pair to the claim. A
+mixture of the best bets for many shifts knows all but the shift. Run from the root of the
+repository:
 
     python tests/benchmarks/power.py [--audits 200] [--seed 1] [--rows 1 2 …]
 
