@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import inspect
 import io
 import json
 import os
@@ -549,9 +548,8 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_plugin_reference(tables: Any) -> None:
     name = "docs/reference/plugins.md"
-    hooks = {n: f for n, f in vars(hookspecs).items() if hasattr(f, "dpframe_spec")}
-    listed = {row[0]: row[-1] for row in rows(section(name, "## Hooks"))}
-    assert listed == {f"`{n}()`": inspect.getdoc(f) for n, f in hooks.items()}
+    hooks = {n for n, f in vars(hookspecs).items() if hasattr(f, "dpframe_spec")}
+    assert set(re.findall(r"`(\w+)\(\)`", section(name, "## Hooks"))) == hooks
     assert f"`api = {API}`" in page(name)
     listed = re.findall(r"^\* .*?: (.*)$", section(name, "## Public names"), flags=re.MULTILINE)
     exported = {text.strip("`") for line in listed for text in line.split(", ")}
