@@ -1,13 +1,14 @@
-"""Audit forty mechanisms with dpframe's estimators and those of the literature, on the same draws.
+"""Audit 44 mechanisms with dpframe's estimators and those of the literature, on the same draws.
 
     python plugins/dpframe-baselines/bench.py                    resumes, prints and draws
     python plugins/dpframe-baselines/bench.py --method NAME      adds an installed estimator
+    python plugins/dpframe-baselines/bench.py --fresh betting    measures a method again
     python plugins/dpframe-baselines/bench.py --fresh            measures everything again
 
-It takes ten minutes of processor time. The mechanisms, their claims and exact losses are in
+It takes ten minutes of processor time. The mechanisms, their claims, exact losses and optima are in
 specs/bench-mechanisms.csv, and results in specs/bench-results.csv. The draws to a verdict are the
 smallest number at which half of the repeats refute a wrong claim at 5 %. Anytime estimators stop
-when they do; the others get 100, 200, 400, … draws. A right claim that is refuted is a false alarm.
+when they do; the others get 25, 50, 100, … draws. A right claim that is refuted is a false alarm.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ FIELD = HERE / "specs" / "against-the-field.toml"
 MECHANISMS = HERE / "specs" / "bench-mechanisms.csv"
 RESULTS = HERE / "specs" / "bench-results.csv"
 FIGURE = HERE.parents[1] / "docs" / "images" / "rivals.svg"
-FEWEST, DOUBLINGS, REPEATS, CONFIDENCE = 100, 8, 5, 0.95
-FIRST_ROUND, GROWTH = 32, 8  # draws of the first round; a later one is 1/GROWTH of all before it
+FEWEST, DOUBLINGS, REPEATS, CONFIDENCE = 25, 10, 5, 0.95
+FIRST_ROUND, LEAST_ROUND, GROWTH = 24, 4, 8  # draws; a later round is 1/GROWTH of all before it
 OURS = ("order-statistics", "betting", "threshold", "histogram-split", "histogram")
 FIELDS = ("mechanism", "method", "draws", "alarms", "bound", "seconds")
 Row = dict[str, str]
@@ -94,7 +95,8 @@ def at_any_time(
     statistic, state, total, stop = method.statistic(), None, 0, math.inf
     layout = statistic.bind(*(side[:FIRST_ROUND] for side in scores))
     while total < len(scores[0]):
-        size = min(max(FIRST_ROUND, total // GROWTH), len(scores[0]) - total)
+        size = max(LEAST_ROUND, total // GROWTH) if total else FIRST_ROUND
+        size = min(size, len(scores[0]) - total)
         counts = np.asarray(statistic.zero(layout), np.int64)
         for side, own in enumerate(scores):
             new = own[total : total + size]
@@ -119,7 +121,7 @@ def read(path: Path) -> list[Row]:
 def write(path: Path, rows: list[Row]) -> None:
     """Write rows with the columns of the first."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(rows[0]) if rows else FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -133,6 +135,7 @@ def frozen(cases: dict[str, Case]) -> list[Row]:
             "delta": f"{case.delta:g}",
             "loss": f"{case.truth:.10g}",
             "right": str(case.right).lower(),
+            "optimum": "" if case.right else f"{case.optimum(CONFIDENCE):.2f}",
         }
         for case in cases.values()
     ]
@@ -159,12 +162,21 @@ def _others(done: dict[tuple[str, str], Row], known: dict[str, Estimator]) -> li
 
 
 def summary(rows: list[Row], cases: dict[str, Case]) -> list[dict[str, Any]]:
-    """Return the figures of each method, the one that refutes most in the fewest draws first."""
+    """Return the figures of each method, the one that refutes most in the fewest draws first.
+
+    Claims for which the best bet of all needs more draws than any method gets have no `excess`.
+    """
     lines = []
+    optima = {case.name: case.optimum(CONFIDENCE) for case in cases.values() if not case.right}
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method]
         wrong = [row for row in own if not cases[row["mechanism"]].right]
         draws = sorted(float(row["draws"] or "inf") for row in wrong)
+        excess = [
+            float(row["draws"] or "inf") / optima[row["mechanism"]]
+            for row in wrong
+            if optima[row["mechanism"]] <= FEWEST << DOUBLINGS
+        ]
         truths = [(float(row["bound"]), cases[row["mechanism"]].truth) for row in own]
         ratios = [bound / truth for bound, truth in truths if 0 < truth < math.inf]
         lines.append(
@@ -173,6 +185,7 @@ def summary(rows: list[Row], cases: dict[str, Case]) -> list[dict[str, Any]]:
                 "draws": draws,
                 "refuted": sum(map(math.isfinite, draws)),
                 "median": statistics.median(draws) if draws else math.inf,
+                "excess": excess or [math.inf],
                 "alarms": sum(int(row["alarms"] or 0) for row in own),
                 "right": len(own) - len(wrong),
                 "ratios": ratios,
@@ -184,17 +197,23 @@ def summary(rows: list[Row], cases: dict[str, Case]) -> list[dict[str, Any]]:
 
 def table(lines: list[dict[str, Any]], repeats: int) -> str:
     """Return the figures in Markdown, dpframe's methods in bold."""
-    head = ("method", "wrong claims refuted", "median draws", "false alarms", "bound ÷ loss", "s")
+    head = ("method", "refuted", "draws", "÷ optimum", "worst", "false alarms", "bound ÷ loss", "s")
     text = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for one in lines:
         name = f"**{one['method']}**" if one["method"] in OURS else one["method"]
-        middle = f"{one['median']:,.0f}".replace(",", " ") if one["median"] < math.inf else "–"
+        middle = shown(one["median"], ",.0f")
+        excess = (shown(pick(one["excess"]), ".1f") for pick in (statistics.median, max))
         share = f"{statistics.median(one['ratios']):.2f}" if one["ratios"] else "–"
         alarms = f"{one['alarms']} of {one['right'] * repeats}"
         refuted = f"{one['refuted']} of {len(one['draws'])}"
-        cells = (name, refuted, middle, alarms, share, f"{one['seconds']:.0f}")
+        cells = (name, refuted, middle, *excess, alarms, share, f"{one['seconds']:.0f}")
         text.append(f"| {' | '.join(cells)} |")
     return "\n".join(text)
+
+
+def shown(value: float, form: str) -> str:
+    """Return a number with thousands set apart; a dash for ∞."""
+    return f"{value:{form}}".replace(",", " ") if value < math.inf else "–"
 
 
 def draw(lines: list[dict[str, Any]], to: Path) -> None:
@@ -243,10 +262,13 @@ def main() -> None:
     parser.add_argument("--doublings", type=int, default=DOUBLINGS, help="of 100 draws, at most")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--figure", type=Path, default=FIGURE, help="SVG file of the figure")
-    parser.add_argument("--fresh", action="store_true", help="discard earlier results")
+    fresh = "discard earlier results, of these methods or of all"
+    parser.add_argument("--fresh", nargs="*", metavar="METHOD", help=fresh)
     asked = parser.parse_args()
-    if asked.fresh:
-        asked.results.unlink(missing_ok=True)
+    if asked.fresh is not None:
+        rows = read(asked.results) if asked.fresh else []
+        kept = [row for row in rows if row["method"] not in asked.fresh]
+        write(asked.results, kept)
     rows = run(asked.results, asked.method, asked.repeats, asked.doublings, asked.mechanism)
     lines = summary(rows, all_cases())
     print(table(lines, asked.repeats))

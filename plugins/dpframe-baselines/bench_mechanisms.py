@@ -1,4 +1,4 @@
-"""Forty mechanisms of the bench, each with a claim, its exact loss, and scores of the best attack.
+"""The 44 mechanisms of the bench, each with a claim, its exact loss, and scores of the best attack.
 
 Output laws are computed: by the mechanisms of dpframe-textbook, by enumeration, or by quadrature.
 Numbers that a mechanism releases are put into cells where noted, so losses are those of the cells.
@@ -7,6 +7,7 @@ A score is the log-likelihood ratio of an output, so methods differ in their sta
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from dpframe.plugins import (
     find_plugin,
 )
 
+TINY = 1e-300  # weight of outputs that one dataset never has
+FINE, REACH = 1 / 512, 30.0  # cells of numbers without an exact sum
 CLEAR = 40.0  # log-likelihood ratios are clipped here; outputs of one dataset alone have this one
 EPSILON, DELTA = 1.0, 1e-3
 PATTERNS = (
@@ -42,6 +45,7 @@ class Case(NamedTuple):
     claim: Claim
     truth: float  # ε at δ; inf if outputs of one dataset alone have a probability above δ
     draw: Draw
+    laws: tuple[Floats, Floats] | None = None  # of finitely many outputs, or of fine cells
 
     @property
     def delta(self) -> float:
@@ -52,6 +56,55 @@ class Case(NamedTuple):
     def right(self) -> bool:
         """True if the loss is at most the claim."""
         return self.truth <= self.claim.epsilon_at(self.delta) * (1 + 1e-9)
+
+    def optimum(self, confidence: float) -> float:
+        """Return the draws on each dataset until the best bet of all refutes a wrong claim.
+
+        It knows both laws, and its wealth grows at the rate of `distance_to_claim`.
+        """
+        if self.right or self.laws is None:
+            raise ValueError(f"{self.name}: a right claim, or no law to compute with")
+        distance = distance_to_claim(*self.laws, self.claim.epsilon_at(self.delta), self.delta)
+        return -math.log(1 - confidence) / distance
+
+
+def distance_to_claim(zero: Floats, one: Floats, epsilon: float, delta: float) -> float:
+    """Return the smallest KL(zero‖P*) + KL(one‖Q*) over the laws P*, Q* that satisfy (ε, δ)-DP.
+
+    Solves the dual problem, the weights g and h of outputs with the largest Σ zero ln g + Σ one ln
+    h. If an output meets the claim, its weights are (x, y). Otherwise up to a moves to g from h, or
+    up to b to h from g, at the rate of e^ε. The constraint is x + y + δ (a + b) = 2.
+    """
+    shares, place = np.unique(zero / np.maximum(zero + one, 1e-300), return_inverse=True)
+    p, q = (np.bincount(place, law, len(shares)) for law in (zero, one))  # weights depend on shares
+    seen, growth = p + q > 0, math.exp(epsilon)
+    p, q = p[seen], q[seen]
+
+    def gain(x: float, a: float, b: float) -> float:
+        y = 2 - x - (delta * (a + b) if delta else 0.0)
+        if min(x, y) <= 0:
+            return -math.inf
+        up = np.clip((p * y - growth * q * x) / (growth * (p + q)), 0, a)
+        down = np.clip((q * x - growth * p * y) / (growth * (p + q)), 0, b)
+        g, h = x + up - growth * down, y + down - growth * up
+        g, h = np.maximum(g, TINY), np.maximum(h, TINY)
+        return float((p * np.log(g) + q * np.log(h)).sum())
+
+    if not delta:
+        found = optimize.minimize_scalar(
+            lambda x: -gain(x, math.inf, math.inf), bounds=(0, 2), method="bounded"
+        )
+    else:
+        found = optimize.minimize(
+            lambda v: -gain(2 * special.expit(v[0]), *np.exp(np.minimum(v[1:], 600.0))),
+            np.zeros(3),
+            method="Nelder-Mead",
+            options={
+                **{"xatol": 1e-5, "fatol": 1e-11, "maxiter": 4000},
+                "initial_simplex": np.vstack([np.zeros(3), np.diag([1.0, 3.0, 3.0])]),
+            },
+        )
+    return -float(found.fun)
 
 
 def epsilon_of_laws(zero: Floats, one: Floats, delta: float) -> float:
@@ -82,7 +135,8 @@ def of_laws(name: str, claim: Claim, zero: Floats, one: Floats) -> Case:
         places = np.searchsorted(below[side], rng.random(n) * below[side][-1], side="right")
         return np.asarray(ratio[np.minimum(places, len(ratio) - 1)], np.float64)
 
-    return Case(name, claim, epsilon_of_laws(laws[0], laws[1], claim.default_delta), draw)
+    truth = epsilon_of_laws(laws[0], laws[1], claim.default_delta)
+    return Case(name, claim, truth, draw, (laws[0], laws[1]))
 
 
 def of_laplace(name: str, claim: Claim, loss: float, count: int = 1) -> Case:
@@ -92,7 +146,8 @@ def of_laplace(name: str, claim: Claim, loss: float, count: int = 1) -> Case:
         x = rng.laplace(side * loss, size=(n, count))
         return np.asarray((np.abs(x) - np.abs(x - loss)).sum(axis=1), np.float64)
 
-    return Case(name, claim, count * loss, draw)
+    fine = [cells(lambda x, a=a: laplace_below(x - a, 1.0), FINE, REACH) for a in (0.0, loss)]
+    return Case(name, claim, count * loss, draw, (fine[0], fine[1]) if count == 1 else None)
 
 
 def of_textbook(
@@ -177,6 +232,31 @@ def sparse_vectors() -> Iterator[Case]:
     yield of_laws("sparse-vector-3-4", PureDP(2 * EPSILON), both[0], both[1])
 
 
+def fresh_numbers() -> Iterator[Case]:
+    """Return `numerical-sparse-vector` with c = 2 on five answers, all 1 or all 0.
+
+    Numbers of answers above have fresh noise; outputs have their cells of 1/2. The scale is 3c/ε,
+    and in the wrong form 1/ε.
+    """
+    edges = np.append(np.arange(-20.0, 20.25, 0.5), np.inf)
+    places = find_plugin("mechanism", "sparse-vector-1")(
+        epsilon=EPSILON * 2 / 3, threshold=1.0, cutoff=2
+    )
+    for name, scale in (
+        ("numerical-sparse-vector", 6 / EPSILON),
+        ("numerical-sparse-vector-unscaled", 1 / EPSILON),
+    ):
+        laws = []
+        for answer in (1.0, 0.0):
+            outputs, chances = places.probabilities(np.full(5, answer))
+            number = np.diff(laplace_below(edges - answer, scale), prepend=0.0)
+            numbers = [np.ones(1), number, np.outer(number, number).ravel()]
+            above = (outputs == 1).sum(axis=1)
+            parts = [p * numbers[k] for p, k in zip(chances, above, strict=True)]
+            laws.append(np.concatenate(parts))
+        yield of_laws(name, PureDP(EPSILON), laws[0], laws[1])
+
+
 def samplers() -> Iterator[Case]:
     """Return the thirteen samplers of Delta-Siege, on its inputs 0 and 1."""
     for sampler in SAMPLERS:
@@ -212,8 +292,23 @@ def texts() -> Iterator[Case]:
 RATE, SIGMA = 0.1, 0.8
 
 
+def sum_law(members: int, sigma: float, width: float) -> Floats:
+    """Return the law of a noisy sum of the gradients of one record, in cells."""
+    return cells(lambda x: special.ndtr((x - members) / sigma), width, REACH)
+
+
+def step_laws(sigma: float, width: float) -> tuple[Floats, Floats]:
+    """Return the laws of a step of DP-SGD without and with the record."""
+    out, at_one = (sum_law(members, sigma, width) for members in (0, 1))
+    return out, (1 - RATE) * out + RATE * at_one
+
+
 def training() -> Iterator[Case]:
-    """Return a step of DP-SGD on a Poisson sample, with the noise of the claim, and with half."""
+    """Return DP-SGD on Poisson samples: a step, and two steps with sums in cells of 1/8.
+
+    Wrong forms: half the noise of the claim; the same noise in both steps, so the sums differ by
+    1 if one sample alone has the record.
+    """
     epsilon = SubsampledGaussianDP(RATE, SIGMA).epsilon_at(DELTA)
     for name, sigma in (("sgd-step", SIGMA), ("sgd-step-half-noise", SIGMA / 2)):
 
@@ -222,11 +317,21 @@ def training() -> Iterator[Case]:
             return np.log1p(RATE * np.expm1((x - 0.5) / sigma**2))
 
         truth = SubsampledGaussianDP(RATE, sigma).epsilon_at(DELTA)
-        yield Case(name, ApproxDP(epsilon, DELTA), truth, draw)
+        yield Case(name, ApproxDP(epsilon, DELTA), truth, draw, step_laws(sigma, FINE))
+    zero, one = (np.outer(law, law) for law in step_laws(SIGMA, 1 / 8))
+    both = epsilon_of_laws(zero, one, DELTA)
+    yield of_laws("sgd-two-steps", ApproxDP(both, DELTA), zero, one)
+    out, at_one = (sum_law(a, SIGMA, 1 / 8) for a in (0, 1))
+    both_in, one_in = RATE**2, RATE * (1 - RATE)
+    none_differ = [out, (1 - RATE) ** 2 * out + both_in * at_one]
+    zero = np.concatenate([none_differ[0], np.zeros(2 * len(out))])
+    one = np.concatenate([none_differ[1], one_in * out, one_in * at_one])
+    yield of_laws("sgd-two-steps-same-noise", ApproxDP(both, DELTA), zero, one)
 
 
+@functools.cache
 def all_cases() -> dict[str, Case]:
-    """Return the forty cases by name."""
+    """Return the 44 cases by name."""
     found = [
         of_laplace("laplace", PureDP(EPSILON), EPSILON),
         of_laplace("laplace-half-scale", PureDP(EPSILON), 2 * EPSILON),
@@ -243,6 +348,7 @@ def all_cases() -> dict[str, Case]:
         of_textbook("report-noisy-max-2", 5, epsilon=EPSILON),
         *largest_answers(),
         *sparse_vectors(),
+        *fresh_numbers(),
         of_textbook("rappor", 1),
         of_textbook("one-time-rappor", 1),
         *samplers(),

@@ -7,6 +7,7 @@
     python plugins/dpframe-baselines/published.py sniper
     python plugins/dpframe-baselines/published.py statdp
     python plugins/dpframe-baselines/published.py zanella
+    python plugins/dpframe-baselines/published.py sequential
 
 The published numbers and their sources are in specs/published/ of the repository. Bounds of one run
 are at δ = 1e-5 and 95 %. Each takes less than a minute on 2 cores.
@@ -29,6 +30,7 @@ from dpframe_baselines.one_run_order import (
     wrong_guesses_mu,
 )
 from published_laws import largest_share, law, share
+from published_means import draws, optimum
 from scipy import optimize
 
 import dpframe
@@ -262,6 +264,20 @@ def zanella() -> None:
         sys.stdout.write(f"| {' | '.join(cells)} |\n")
 
 
+def sequential() -> None:
+    """Print the mean draws of sequential tests beside those of two papers, and the optimum."""
+    mmd, fdp = texts("gonzalez-2025"), texts("kutta-2026")
+    methods = ("sequential-mmd", "sequential-fdp", "betting")
+    heads = ("noise", "ε", "González et al.", "Kutta et al.", *methods, "optimum")
+    sys.stdout.write(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n")
+    for row, other in zip(mmd, fdp, strict=True):
+        setting = row["noise"], float(row["epsilon"]), float(row["delta"])
+        here = [statistics.mean(draws(method, *setting)) for method in methods]
+        numbers = [float(row["draws"]), float(other["draws"]), *here, optimum(*setting)]
+        cells = (row["noise"], row["epsilon"], *(f"{number:.0f}" for number in numbers))
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+
+
 TABLES: dict[str, Callable[[], None]] = {
     "xiang": lambda: compare("xiang-2025", xiang_bound),
     "steinke": lambda: compare("steinke-2023", steinke_bound),
@@ -270,6 +286,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "sniper": sniper,
     "statdp": statdp,
     "zanella": zanella,
+    "sequential": sequential,
 }
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import published
+import published_means
 import pytest
+from bench_mechanisms import distance_to_claim
 from scipy import optimize, stats
 
 from dpframe.stats.one_run import one_run_epsilon
@@ -159,12 +161,29 @@ def test_intervals_of_the_example_of_privacy_estimates_are_found_again():
         assert published.counts_interval(row) == pytest.approx(expected, abs=2e-2), row
 
 
+def test_sequential_tests_refute_the_means_of_gonzalez_et_al():
+    """Draws of the best bet on the first row, by quadrature: equal densities of a normal pair."""
+    setting = "normal", 0.1, 1e-5
+    x = np.linspace(-180, 180, 360_001)
+    laws = [stats.norm.pdf(x, mean, scale) * 1e-3 for mean, scale in ((0, 20), (0.5, 10))]
+    best = np.log(20) / distance_to_claim(*laws, *setting[1:])
+    assert published_means.optimum(*setting) == pytest.approx(best, rel=1e-3)
+    ratio = np.log(laws[1] / laws[0])
+    assert published_means.score("normal", 0.1, x) == pytest.approx(ratio, abs=1e-9)
+    mmd, betting = (
+        np.mean(list(published_means.draws(method, *setting, audits=4)))
+        for method in ("sequential-mmd", "betting")
+    )
+    assert best < betting < mmd < 562
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "last"),
     [
         ("sniper", "26 tests; at most 1.0 standard errors above the best one"),
         ("statdp", "60 shares; largest deviation 2.0 standard errors"),
+        ("sequential", "| laplace | 0.1 | 920 | 115 | "),
         ("zanella", "| jeffreys | 1 | 0.05 | 0 | inf | 0.000, inf |"),
         ("xiang", "60 rows; largest deviation 2.4e-05 of the bound"),
         ("steinke", "60 rows; largest deviation 0.002 of the bound"),
