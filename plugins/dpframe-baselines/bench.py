@@ -5,10 +5,11 @@
     python plugins/dpframe-baselines/bench.py --fresh betting    measures a method again
     python plugins/dpframe-baselines/bench.py --fresh            measures everything again
 
-It takes ten minutes of processor time. The mechanisms, their claims, exact losses and optima are in
-specs/bench-mechanisms.csv, and results in specs/bench-results.csv. The draws to a verdict are the
-smallest number at which half of the repeats refute a wrong claim at 5 %. Anytime estimators stop
-when they do; the others get 25, 50, 100, … draws. A right claim that is refuted is a false alarm.
+It takes five minutes of processor time. The mechanisms, their claims, exact losses and optima are
+in specs/bench-mechanisms.csv, and results in specs/bench-results.csv. The draws to a verdict are
+the smallest number at which half of the repeats refute a wrong claim at 5 %. Anytime estimators
+stop when they do; the others get 25, 50, 100, … draws. A right claim that is refuted is a false
+alarm.
 """
 
 from __future__ import annotations
