@@ -23,6 +23,7 @@ from dpframe.plugins import (
     estimate_from_boxes,
 )
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+from dpframe.stats.exact_test import is_enumerable
 from dpframe.stats.histograms import bin_counts
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 
@@ -218,15 +219,17 @@ class Precision(Estimator, name="precision"):
 
     With r and r′ the rates at which the attack decides D′ on D and on D′, the point value is the
     largest |ln(Pr[D | guess] / Pr[D′ | guess])|, that is of |ln(r/r′)| and |ln((1−r)/(1−r′))|; it
-    is inf when a guess occurs on one side only. The bound comes from four one-sided
-    Clopper-Pearson limits, each at a quarter of the error, so it holds for both guesses and both
-    directions at once. With δ > 0 the ratios are (r − δ)/r′ and their like.
+    is inf when a guess occurs on one side only. The bound holds for both guesses and both
+    directions at once. With up to 1,000 trials on each side it comes from an exact test of both
+    rates together; with more, from four one-sided Clopper-Pearson limits, each at a quarter of the
+    error. With δ > 0 the ratios are (r − δ)/r′ and their like.
     """
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = "independent, identically distributed outputs"
     reference: ClassVar[str] = (
-        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; exact binomial limits "
+        "[Habernal2022, section 4] (arXiv:2202.12138) for the point value; an unconditional exact "
+        "test [Boschloo1970] (doi:10.1111/j.1467-9574.1970.tb00104.x) or exact binomial limits "
         "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
     )
 
@@ -247,6 +250,7 @@ class Precision(Estimator, name="precision"):
         return bounded(
             [Decisions(each, trials) for each in errors],
             query,
+            exact=is_enumerable(*trials.tolist()),
             epsilon=largest_loss(rates, rates, query.delta),
             epsilon_upper=largest_loss(high, low, query.delta),
             epsilon_upper_of="every event",

@@ -145,18 +145,23 @@ def limit_rates(ways: Sequence[Decisions], error: float, limits: Limits, *, uppe
     return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))
 
 
+EXACT_SHARE = 0.99
+"""Share of the error for the exact test. Its p-values far below the query's error are weak, so the
+limits of each rate keep the rest: p-values are at most 100 times theirs."""
+
+
 def bounded(
     ways: Sequence[Decisions], query: Query, *, exact: bool = False, **estimates: Any
 ) -> Estimate:
     """Bound ε by the error rates of a decision, or of a decision and its reverse.
 
-    If `exact`, all rates are tested together, which takes few trials (`dpframe.stats.exact_test`).
-    That test is valid at any error, and strongest near the query's. `estimates` are further
-    arguments of `estimate_from_boxes`.
+    If `exact`, all rates are tested together with most of the error, which takes few trials
+    (`dpframe.stats.exact_test`). `estimates` are further arguments of `estimate_from_boxes`.
     """
-    shares = (1.0,) if exact else (1 / len(ways),) * len(ways)
+    separate = 1 - EXACT_SHARE if exact else 1.0
+    shares = (separate / len(ways),) * len(ways)
     terms = tuple(
-        (false, n, missed, m, shares[0])
+        (false, n, missed, m, EXACT_SHARE if exact else shares[0])
         for way in ways
         for (false, missed), (n, m) in [(way.wrong.tolist(), way.trials.tolist())]
     )
@@ -166,13 +171,21 @@ def bounded(
     )
     if exact:
         false, n, missed, m = terms[0][:4]
-        regions = exact_region(
+        together = exact_region(
             EventCounts(false, n, m - missed, m),
             query.delta,
             either_rate=True,
             either_way=len(ways) > 1,
-            level=1 - query.confidence,
+            level=EXACT_SHARE * (1 - query.confidence),
         )
+        shares = (EXACT_SHARE, *shares)
+
+        def regions(error: float) -> Floats:
+            staircase = together(EXACT_SHARE * error)
+            boxes = limit_rates(ways, separate * error, "clopper-pearson", upper=True)
+            corners = (len(ways), *staircase.shape[1:])
+            return np.concatenate([staircase, np.broadcast_to(boxes[:, None], corners)])
+
     return estimate_from_boxes(regions, query, shares=shares, evidence=evidence, **estimates)
 
 
@@ -248,13 +261,13 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
     direction "either" they also choose the direction. A given threshold has no pilot, so both
     directions share the error.
 
-    With Clopper-Pearson limits the bound is exact. With `limits = "joint"` and up to 1,000 trials
-    on each side both rates are tested together, exactly: bounds are larger, and the direction
-    "either" lowers only small bounds. Jeffreys limits are approximate: they give no bound,
-    p-value or verdict, but an interval.
+    With up to 1,000 trials on each side both rates are tested together, exactly: bounds are larger
+    than those of Clopper-Pearson limits, and the direction "either" lowers only small bounds. With
+    more trials, or with `limits = "clopper-pearson"`, each rate has an exact limit. Jeffreys limits
+    are approximate: they give no bound, p-value or verdict, but an interval.
     """
 
-    limits: Literal["clopper-pearson", "joint", "jeffreys"] = "clopper-pearson"
+    limits: Literal["clopper-pearson", "joint", "jeffreys"] = "joint"
     """Exact limits of each error rate, an exact test of both up to 1,000 trials, or approximate
     limits that certify nothing."""
 

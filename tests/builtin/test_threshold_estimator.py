@@ -141,7 +141,8 @@ def test_each_limit_at_half_of_the_error() -> None:
 @given(counts_of_100, st.floats(0.1, 4), st.sampled_from(["up", "down", "either"]))
 def test_p_value_inverts_the_bound(ones: tuple[int, int], claimed: float, direction: str) -> None:
     table = np.array([[100 - ones[0], ones[0]], [100 - ones[1], ones[1]]])
-    estimator = ThresholdLoss(threshold=0.0, direction=direction)
+    # The exact test orders outcomes by the confidence, so it inverts its bound at this one alone.
+    estimator = ThresholdLoss(threshold=0.0, direction=direction, limits="clopper-pearson")
     found = estimator.estimate((), table, query(100, claim=PureDP(claimed)))
     assert found.p_value
     if 1e-12 < found.p_value < 0.99:
@@ -246,13 +247,13 @@ def test_extreme_counts_say_most(direction: str, threshold: float | None) -> Non
         np.array([1.0, 2.0]),
     ],
 )
-@pytest.mark.parametrize("limits", ["clopper-pearson", "jeffreys"])
+@pytest.mark.parametrize("limits", ["clopper-pearson", "joint", "jeffreys"])
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_odd_scores_show_nothing(scores: np.ndarray, limits: str, delta: float) -> None:
     estimator = ThresholdLoss(limits=limits)
     asked = query(len(scores), delta=delta, claim=PureDP(0.5))
     found = estimator.estimate_scores((scores, scores), asked, np.random.default_rng(1))
-    lower = found.epsilon_lower if limits == "clopper-pearson" else found.interval[0]
+    lower = found.interval[0] if limits == "jeffreys" else found.epsilon_lower
     assert lower == 0
     for number, other in found.profile:
         assert math.isfinite(number + other)
@@ -279,8 +280,21 @@ def test_the_exact_test_is_sharper_at_every_error(error: float) -> None:
     assert lower["joint"] > lower["clopper-pearson"]
 
 
+def test_the_exact_test_keeps_small_p_values() -> None:
+    """Its own p-value of these counts is above .001; the limits of each rate know better."""
+    asked = query(1000, claim=PureDP(0.5))
+    p_values = [
+        ThresholdLoss(threshold=0.0, limits=limits)
+        .estimate((), counted(100, 900, 400, 600), asked)
+        .p_value
+        for limits in ("clopper-pearson", "joint")
+    ]
+    assert p_values[0] < 1e-9
+    assert p_values[1] == pytest.approx(100 * p_values[0], rel=1e-6)
+
+
 def test_nothing_counted() -> None:
-    for limits in ("clopper-pearson", "jeffreys"):
+    for limits in ("clopper-pearson", "joint", "jeffreys"):
         found = ThresholdLoss(threshold=0.0, limits=limits).estimate(
             (), np.zeros((2, 2), int), query(1, delta=1e-5)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -84,15 +83,17 @@ class Split(Estimator, name="split"):
 
 
 def naive(of: CalibratedCell, trials: int, errors: float, pick: Any) -> float:
-    """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs."""
-    rate = errors / trials
-    truth = math.log((1 - rate) / rate)
-    table = corner(of, trials, errors)._table
+    """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs.
+
+    Without pairs that are evidence for the reverse, which a corner leaves out.
+    """
+    rate, at_truth = errors / trials, corner(of, trials, errors)
+    truth, table = at_truth._most, at_truth._table
     statistic = of.cell.estimator.value.statistic()
     pmf = stats.binom.pmf(np.arange(trials + 1), trials, rate)
     total = 0.0
     for k in range(trials + 1):
-        for u in range(trials + 1):
+        for u in range(trials + 1 - k):
             if "score" in statistic.accepts:
                 edges = np.asarray(table.layout["edges"])
                 outputs = (np.arange(trials) < k, np.arange(trials) >= u)

@@ -63,7 +63,7 @@ def test_each_part_is_one_value_less_the_next() -> None:
 
 def test_parts_are_those_of_the_clopper_pearson_limits_at_four_levels() -> None:
     spec = document(
-        audit={"trials": 20 * ROWS, "confidence": 0.9},
+        audit={"trials": 1024, "confidence": 0.9},
         mechanism=[
             {"use": "flip", "label": f"at {e}", "params": {"epsilon": e}} for e in (1.0, 2.0)
         ],

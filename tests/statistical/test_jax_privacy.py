@@ -19,6 +19,8 @@ from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.one_run import one_run_epsilon, one_run_gaussian_mu
 
+ALONE: dict[str, Any] = {"direction": "up", "limits": "clopper-pearson"}  # as the library
+
 THRESHOLD = [
     # (false negatives, positives, false positives, negatives), δ, error; TPR/FPR alone, both ratios
     ((300, 1000, 50, 1000), 1e-05, 0.05, 2.327689138, 2.327689138),
@@ -49,7 +51,7 @@ def threshold_bound(counts: tuple[int, ...], delta: float, error: float) -> Any:
     fn, positives, fp, negatives = counts
     table = np.array([[negatives - fp, fp], [fn, positives - fn]])
     query = Query((negatives, positives), delta, 1 - error, None)
-    return ThresholdLoss(threshold=0.5, direction="up").estimate((), table, query)
+    return ThresholdLoss(threshold=0.5, **ALONE).estimate((), table, query)
 
 
 def one_run_bounds(counts: tuple[int, ...], delta: float, error: float) -> tuple[float, float]:
@@ -90,7 +92,7 @@ def test_random_scores(seed: int) -> None:
     threshold, error = float(rng.uniform(-0.5, 2.5)), float(rng.choice([0.01, 0.05, 0.2]))
     delta = float(rng.choice([1e-9, 1e-5, 1e-2]))
     library, choice = auditing.CanaryScoreAuditor(into, out), auditing.Explicit(threshold)
-    estimator = ThresholdLoss(threshold=threshold, direction="up")
+    estimator = ThresholdLoss(threshold=threshold, **ALONE)
     layout, counts, trials = count_scores(estimator.statistic(), (out, into), rng)
     found = estimator.estimate(layout, counts, Query(trials, delta, 1 - error, None))
     assert found.epsilon_lower == pytest.approx(

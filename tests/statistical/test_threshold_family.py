@@ -5,6 +5,7 @@ False-alarm rate of each test: 1e-6, at fixed seeds.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from support.unsound_estimators import AbsoluteMu
 import dpframe
 from dpframe import Attack, GaussianDP, LaplaceDP, Mechanism, PureDP, Query
 from dpframe.builtin.events import PilotGrid
+from dpframe.builtin.order_statistics import Precision
 from dpframe.builtin.threshold import GDP, ThresholdLoss
 from dpframe.stats.credible import Posterior, region_mass
 from dpframe.stats.histograms import bin_counts
@@ -123,6 +125,61 @@ def test_false_claims_are_refuted() -> None:
 RATES = [0.001, 0.02, 0.5, 0.9, 0.999]
 
 
+def sizes(estimator: Any, n: int, m: int, delta: float) -> np.ndarray:
+    """Exact probabilities of a bound above the loss, on the curves of several losses."""
+    query = Query((n, m), delta, 0.95, None)
+    bounds = np.array([
+        [estimator.estimate((), np.array([[n - k, k], [m - j, j]]), query).epsilon_lower
+         for j in range(m + 1)]
+        for k in range(n + 1)
+    ])  # fmt: skip
+    found = []
+    for epsilon in (0.0, 0.5, 1.0, 2.0, 3.0):
+        for x in np.linspace(0, 1, 41):
+            y = max(0.0, 1 - delta - math.exp(epsilon) * x, math.exp(-epsilon) * (1 - delta - x))
+            mass = np.multiply.outer(
+                stats.binom.pmf(np.arange(n + 1), n, x), stats.binom.pmf(np.arange(m + 1), m, 1 - y)
+            )
+            found += [
+                (mass * (each > epsilon * (1 + 1e-9))).sum()
+                for each in (bounds, bounds[::-1, ::-1])
+            ]
+    return np.array(found)
+
+
+@pytest.mark.parametrize("estimator", [ThresholdLoss(threshold=0.0), Precision()])
+@pytest.mark.parametrize(
+    ("n", "m", "delta"),
+    mostly_slow([(8, 8, 0.0), (15, 15, 0.0), (8, 15, 0.0), (9, 7, 0.1)], (0, 3)),
+)
+def test_few_trials_use_their_error_and_never_more(
+    estimator: Any, n: int, m: int, delta: float
+) -> None:
+    """Exact, no simulation: the default certifies what separate limits cannot."""
+    found = sizes(estimator, n, m, delta)
+    assert found.max() <= 0.05 * (1 + 1e-9)
+    assert found.max() > 0.02
+    separate = ThresholdLoss(threshold=0.0, limits="clopper-pearson")
+    assert sizes(separate, n, m, delta).max() < found.max() / 2
+
+
+@pytest.mark.parametrize(
+    ("n", "wrong", "gain"), [(8, 0, 1.5), (15, 0, 1.3), (1000, 300, 1.05), (1001, 300, 1.0)]
+)
+@pytest.mark.parametrize("estimator", [ThresholdLoss(threshold=0.0), Precision()])
+def test_the_default_bounds_more_with_up_to_a_thousand_trials(
+    estimator: Any, n: int, wrong: int, gain: float
+) -> None:
+    counts, query = (
+        np.array([[n - wrong, wrong], [wrong, n - wrong]]),
+        Query((n, n), 0.0, 0.95, None),
+    )
+    separate = ThresholdLoss(threshold=0.0, limits="clopper-pearson")
+    least = separate.estimate((), counts, query).epsilon_lower
+    found = estimator.estimate((), counts, query).epsilon_lower
+    assert found > gain * least if n <= 1000 else found == pytest.approx(least)
+
+
 @pytest.mark.parametrize(
     ("estimator", "direction"),
     [(ThresholdLoss, "up"), (ThresholdLoss, "down"), (ThresholdLoss, "either"), (GDP, "either")],
@@ -133,7 +190,7 @@ def test_each_limit_misses_at_its_own_level(estimator: Any, direction: str, rate
     n, error = 200, 0.2
     claim = GaussianDP(1.0) if estimator is GDP else None
     query = Query((n, n), 1e-5, 1 - error, claim)
-    asked = estimator(threshold=0.0, direction=direction)
+    asked = estimator(threshold=0.0, direction=direction, limits="clopper-pearson")
     limits = 4 if direction == "either" else 2
     mass = stats.binom.pmf(np.arange(n + 1), n, rate)
     misses = np.zeros((limits // 2, 2))

@@ -11,7 +11,12 @@ from typing import Any
 from dpframe.plugins import NOTHING_TESTED, DpframeError, Guessed
 
 ONE_RUN = "one-run"  # the theorem about guesses in one run
-TWO_SIDES = ("clopper-pearson", "joint", "total-variation")  # about (k, n, k′, n′, …)
+TWO_SIDES = (
+    "clopper-pearson",
+    "unconditional",
+    "joint",
+    "total-variation",
+)  # about (k, n, k′, n′, …)
 
 
 def canonical(value: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ def spec(*estimators: dict[str, Any], **audit: Any) -> dict[str, Any]:
     }
 
 
-GIVEN = {"use": "threshold", "params": {"threshold": 0.5}}
+GIVEN = {"use": "threshold", "params": {"threshold": 0.5, "limits": "clopper-pearson"}}
 
 
 def written(contents: dict[str, Any]) -> str:
