@@ -13,7 +13,6 @@ from dpframe.environments import Wanted, found
 
 SPECS = Path(__file__).parents[1] / "specs"
 PROGRAM = SPECS / "opendp_polars.py"
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "audit-sql.md"
 SPEC = tomllib.loads((SPECS / "opendp-polars.toml").read_text(encoding="utf-8"))
 ((NAME, REQUIREMENTS),) = SPEC["environments"].items()
 
@@ -71,14 +70,3 @@ def test_a_finding_in_opendp_is_shrunk(python):
     assert smallest.verdict == "violated"
     assert smallest.pair.params["description"] == "SELECT COUNT(*) AS value FROM data"
     assert 2 <= len(smallest.pair.params["d0"]["rows"]) <= 4
-
-
-@pytest.mark.slow
-def test_the_adapter_of_the_page_finds_no_violation(python, tmp_path):
-    page = PAGE.read_text(encoding="utf-8")
-    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "opendp" in c)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 20
-    (tmp_path / "engine.py").write_text(code, encoding="utf-8")
-    columns = [{"name": "user", "user": True}, {"name": "city", "categories": ["a", "b"]}]
-    more = {"columns": columns, "epsilon": 1.0, "python": python}
-    assert audit_sql(tmp_path / "engine.py", **more, trials=300).cells[0].verdict == "consistent"
