@@ -25,7 +25,7 @@ MOST_TRIALS = 1000  # most trials on each side for which outcomes are enumerated
 LEVEL = 0.05
 
 SPACING = 0.08  # of the grid of rates, in standard errors
-ROWS, WIDE = 8, 64  # places of the grid that are multiplied together
+ROWS, WIDE = 32, 32  # places of the grid that are multiplied together
 
 NEGLIGIBLE = 1e-40  # terms of a sum that are left out; `MISSED` bounds their sum
 MISSED = 1e-36
@@ -135,33 +135,74 @@ def exact_region(
     least = _first(lambda true: shown(EventCounts(false, n, true, m)) >= seen, n + 1, m + 1)
     places = math.ceil(math.pi * math.sqrt(max(n, m)) / SPACING) + 2
     rates, mass = _mass(n, places)
-    missing = np.pad(_below(m, places), ((0, 0), (1, 0)))[:, m + 1 - least]
-    extra = np.zeros((places - 1, 1))
+    missing = _below(m, places)[:, m + 1 - least]
+    extra = np.zeros(places)
     if either_way:  # in the cell of the diagonal that belongs to a row
-        extra = (mass[::-1][1:] * missing[:-1]).sum(axis=1, keepdims=True)
-    # The products are too small for BLAS to use threads, which are slow on a busy machine.
-    stack = np.pad(missing, ((0, -places % WIDE), (0, 0))).reshape(-1, WIDE, n + 1)
-    region = np.zeros((places - 1, places))
-    for first in range(0, places - 1, ROWS):
-        block = mass[first : min(first + ROWS, places - 1)]
-        counted = np.flatnonzero(block.max(axis=0) > NEGLIGIBLE)
-        part = slice(int(counted[0]), int(counted[-1]) + 1)
-        end = places - first  # beyond it FPR + FNR > 1
-        products = stack[: -(-end // WIDE), :, part] @ block[:, part].T
-        region[first : first + ROWS, :end] = products.reshape(-1, len(block))[:end].T
-    region = (region + extra) * (1 + SUM_ROUNDING) + MISSED
-    region[np.add.outer(np.arange(places - 1), np.arange(places)) >= places] = 0
-
-    row = np.arange(places - 1)
+        extra[:-1] = np.einsum("ij,ij->i", mass[::-1][1:], missing[: places - 1])
+    grid = _Grid(mass, missing, extra)
 
     def staircase(error: float) -> Floats:
-        last = _first(lambda place: region[row, place] <= error, places - 1, places - 1)
+        last = grid.last(error)
         last = np.maximum.accumulate(last[::-1])[::-1]
         # A step ends where the next one is lower.
         kept = np.flatnonzero(last > np.append(last[1:], 0))
         return np.stack([rates[kept + 1], rates[last[kept]]], axis=-1)[None]
 
     return staircase
+
+
+class _Grid:
+    """The probabilities G of a grid of rates, computed in blocks where a staircase passes.
+
+    Args:
+        mass: Pr[Bin = k] of the false count, shape [places, n + 1].
+        missing: probability that the true count is too small to show the loss, for each false
+            count, shape [places, n + 1] and further rows of 0.
+        extra: probability that is added to each row, shape [places].
+    """
+
+    def __init__(self, mass: Floats, missing: Floats, extra: Floats) -> None:
+        self.places, n = mass.shape
+        self._stack = missing.reshape(-1, WIDE, n)
+        self._mass, self._extra = mass, extra
+        self._blocks: dict[tuple[int, int], Floats] = {}
+
+    def last(self, error: float) -> Ints:
+        """Return the first place of each row at which G is at most the error, shape [places − 1].
+
+        G falls within a row, and the place changes little from row to row.
+        """
+        last, wide = np.zeros(self.places - 1, np.int64), 0
+        for first in range(0, self.places - 1, ROWS):
+            low = high = wide
+            above = self._above(first, wide, error)
+            while low and not above[:, 0].all():
+                low -= 1
+                above = np.concatenate([self._above(first, low, error), above], axis=1)
+            while high + 1 < len(self._stack) and above[:, -1].any():
+                high += 1
+                above = np.concatenate([above, self._above(first, high, error)], axis=1)
+            found = low * WIDE + np.count_nonzero(above, axis=1)
+            last[first : first + ROWS] = np.minimum(found, self.places - 1)
+            wide = int(found[-1]) // WIDE
+        return last
+
+    def _above(self, first: int, wide: int, error: float) -> Bools:
+        """True where G exceeds an error, in one block of rows and columns."""
+        if (block := self._blocks.get((first, wide))) is None:
+            block = self._blocks[first, wide] = self._block(first, wide)
+        return np.asarray(block > error)
+
+    def _block(self, first: int, wide: int) -> Floats:
+        mass = self._mass[first : min(first + ROWS, self.places - 1)]
+        counted = np.flatnonzero(mass.max(axis=0) > NEGLIGIBLE)
+        part = slice(int(counted[0]), int(counted[-1]) + 1)
+        # The products are too small for BLAS to use threads, which are slow on a busy machine.
+        block = mass[:, part] @ self._stack[wide][:, part].T
+        row = first + np.arange(len(mass))[:, None]
+        block = (block + self._extra[row]) * (1 + SUM_ROUNDING) + MISSED
+        block[row + wide * WIDE + np.arange(WIDE) >= self.places] = 0  # FPR + FNR > 1
+        return np.asarray(block)
 
 
 def _first(holds: Callable[[Ints], Bools], number: int, end: int) -> Ints:
@@ -196,5 +237,6 @@ def _mass(trials: int, places: int) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=4)
 def _below(trials: int, places: int) -> Floats:
-    """Return Pr[Bin ≤ k] at the same rates."""
-    return np.asarray(np.cumsum(_mass(trials, places)[1], axis=1), np.float64)
+    """Return Pr[Bin < k] at the same rates for k = 0 to trials + 1, and whole blocks of rows."""
+    below = np.cumsum(_mass(trials, places)[1], axis=1)
+    return np.pad(below, ((0, -places % WIDE), (1, 0)))
