@@ -15,6 +15,9 @@ from support import closed_forms as exact
 from support.pages import Down, Up, agree, row_agrees, rows, section, shows, text_agrees
 from support.vote_closed_forms import EPSILONS, exact_loss
 
+from dpframe import Query
+from dpframe.builtin.threshold import ThresholdLoss
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -284,14 +287,20 @@ def test_the_table_of_intervals() -> None:
     wrong = []
     point = exact.loss(fp / n, fn / n, delta)
     for label, limits in (
-        ("`threshold`", exact.clopper_pearson),
+        ("`threshold`, Clopper-Pearson limits", exact.clopper_pearson),
         ("`threshold`, Jeffreys limits", exact.jeffreys),
     ):
         (x0, x1), (y0, y1) = limits(fp, n, 0.025), limits(fn, n, 0.025)
         ends = Down(exact.loss(x1, y1, delta)), Up(exact.loss(x0, y0, delta))
         wrong += row_agrees(name, heading, label, ends[0], point, ends[1], ())
-        if label == "`threshold`":
+        if limits is exact.clopper_pearson:
             mu = [exact.threshold_mu(x, y) for x, y in ((x1, y1), (fp / n, fn / n), (x0, y0))]
+    counts = np.array([[n - fp, fp], [fn, n - fn]])
+    tested = ThresholdLoss(direction="up").estimate((), counts, Query((n, n), delta, 0.95))
+    assert tested.epsilon_lower is not None
+    assert tested.epsilon_upper is not None
+    own = Down(tested.epsilon_lower), tested.epsilon, Up(tested.epsilon_upper)
+    wrong += row_agrees(name, heading, "`threshold`", *own, ())
     low, middle, high = (exact.gaussian_epsilon(delta, one) for one in mu)
     wrong += row_agrees(name, heading, "`gdp`", Down(low), middle, Up(high), ())
     levels = (0.025, 0.5, 0.975)
