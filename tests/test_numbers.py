@@ -296,7 +296,7 @@ def test_the_table_of_intervals() -> None:
         if limits is exact.clopper_pearson:
             mu = [exact.threshold_mu(x, y) for x, y in ((x1, y1), (fp / n, fn / n), (x0, y0))]
     counts = np.array([[n - fp, fp], [fn, n - fn]])
-    tested = ThresholdLoss(direction="up").estimate((), counts, Query((n, n), delta, 0.95))
+    tested = ThresholdLoss(direction="up").estimate((), counts, Query((n, n), delta, 0.95, None))
     assert tested.epsilon_lower is not None
     assert tested.epsilon_upper is not None
     own = Down(tested.epsilon_lower), tested.epsilon, Up(tested.epsilon_upper)
