@@ -21,7 +21,7 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 Region = Callable[[float], Floats]
 
-MOST_TRIALS = 1000  # most trials on each side for which outcomes are enumerated, in about 50 ms
+MOST_TRIALS = 1000  # most trials on each side for which outcomes are enumerated, in about 20 ms
 LEVEL = 0.05
 
 SPACING = 0.08  # of the grid of rates, in standard errors

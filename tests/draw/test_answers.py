@@ -300,3 +300,4 @@ def test_parts_are_found_by_keys_positions_and_attributes():
     assert found == dict(zip(paths, [2.0, 3, "one", Decimal("1.5")], strict=False))
     assert encoder(only=["n"]).counted(answer) == 3
     assert encoder(only=["x"]).counted(answer) == {}
+    assert encoder(only=["count", "--1"]).counted([1, 2]) == {}  # a method is no part

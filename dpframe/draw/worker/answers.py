@@ -326,16 +326,16 @@ def part(answer: Any, path: str) -> Any:
         LookupError: the answer has no such part.
     """
     for step in path.split("."):
-        for key in (step, int(step)) if step.lstrip("-").isdecimal() else (step,):
+        for key in (step, int(step)) if step[step.startswith("-") :].isdecimal() else (step,):
             try:
                 answer = answer[key]
                 break
             except (LookupError, TypeError, ValueError):
                 continue
         else:
-            if not hasattr(answer, step):
+            answer = getattr(answer, step, callable)
+            if callable(answer):  # a method, such as the `count` of a list, is no part
                 raise LookupError(step)
-            answer = getattr(answer, step)
     return answer
 
 
