@@ -112,6 +112,8 @@ def main() -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    from dpframe.report.figures.drawing import with_dark_mode
+
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dpframe", "font.size": 9}
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
@@ -128,6 +130,7 @@ def main() -> None:
     axes.set_xlim(10, 10_000)
     axes.legend(title="true loss (dotted)", loc="upper left", frameon=False)
     figure.savefig(TO, metadata={"Date": None, "Creator": None})
+    TO.write_text(with_dark_mode(TO.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,8 @@ def main() -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    from dpframe.report.figures.drawing import with_dark_mode
+
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dpframe", "font.size": 9}
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -84,6 +86,7 @@ def main() -> None:
     axes.set(xlabel="steps", ylabel="ln wealth", xlim=(0, STEPS), ylim=(-12, 25))
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(TO, metadata={"Date": None, "Creator": None})
+    TO.write_text(with_dark_mode(TO.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def table() -> None:

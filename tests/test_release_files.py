@@ -15,6 +15,8 @@ from support.pages import ROOT
 
 import dpframe
 
+PICTURES = sorted((ROOT / "docs" / "images").rglob("*.svg"))
+
 
 def test_the_citation_names_the_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -73,6 +75,14 @@ def test_the_container_installs_this_source_and_leaves_root() -> None:
 def test_a_drawn_picture_is_small_and_on_its_page(page: str, picture: str) -> None:
     assert f"]({picture})" in (ROOT / page).read_text(encoding="utf-8")
     assert (ROOT / page).parent.joinpath(picture).stat().st_size < 60_000
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_a_picture_follows_a_dark_page(path) -> None:
+    picture = path.read_text(encoding="utf-8")
+    assert "prefers-color-scheme" in picture
+    ground = r'<path d="[^"]*" style="fill: #ffffff"/>|<rect[^>]*fill="(white|#fff|#ffffff)"'
+    assert not re.search(ground, picture)
 
 
 def test_the_table_on_steps_counts_refuted_trainings() -> None:

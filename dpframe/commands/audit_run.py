@@ -1,6 +1,5 @@
 """Judge one training run by its canaries, for plugins that watch trainings."""
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpframe.claims import Claim
-from dpframe.commands.plot import plot
+from dpframe.commands.plot import plot, write
 from dpframe.commands.score import ScoreRecord
 from dpframe.commands.score_one_run import score_one_run
 from dpframe.errors import DpframeError
@@ -87,7 +86,7 @@ class RunAudit(ScoreRecord):
             picture = self.picture()
         except DpframeError:  # no matplotlib
             return
-        picture.savefig(folder / PICTURE)
+        write(picture, folder / PICTURE)
 
     def __repr__(self) -> str:
         return f"RunAudit(verdict={self.verdict!r}, epsilon_lower={self.epsilon_lower:.3g})"
@@ -95,11 +94,9 @@ class RunAudit(ScoreRecord):
     def _repr_html_(self) -> str:
         shown = super()._repr_html_()
         try:
-            picture, drawn = self.picture(), io.StringIO()
+            return f"{shown}{self.picture()._repr_svg_()}"
         except DpframeError:  # no matplotlib
             return shown
-        picture.savefig(drawn, format="svg")
-        return f"{shown}{drawn.getvalue()}"
 
 
 def audit_run(

@@ -128,10 +128,10 @@ def figure(draw: str, subject: Any, *kind: str) -> tuple[Markup, str]:
     """Draw something as an element, and return its caption; without matplotlib the error."""
     try:
         from dpframe.report import figures
-        from dpframe.report.figures.drawing import inline
+        from dpframe.report.figures.drawing import inline, with_dark_mode
 
         picture = getattr(figures, draw)(subject, *kind)
-        return Markup(inline(picture)), picture.caption or ""
+        return Markup(with_dark_mode(inline(picture))), picture.caption or ""
     except (DpframeError, ImportError) as error:
         return Markup(""), str(error)
 
@@ -332,7 +332,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         return [], [f"No figures: more than {MOST_CELLS} cells. `dpframe plot --where` draws some."]
     try:
         from dpframe.report import figures
-        from dpframe.report.figures.drawing import inline
+        from dpframe.report.figures.drawing import inline, with_dark_mode
 
         kinds = [kind for kind, reason in figures.kinds(record).items() if reason is None]
         from dpframe.report.figures.gallery import no_proof, promise
@@ -344,7 +344,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
             continue
         try:
             picture = figures.draw(record, kind)
-            element = inline(picture)
+            element = with_dark_mode(inline(picture))
         except DpframeError as error:
             notes.append(f"{kind}: {error}")
             continue

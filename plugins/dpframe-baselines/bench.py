@@ -222,6 +222,8 @@ def draw(lines: list[dict[str, Any]], to: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    from dpframe.report.figures.drawing import with_dark_mode
+
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dpframe", "font.size": 8}
     mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
     figure = Figure(figsize=(8.2, 4.4), layout="constrained")
@@ -251,7 +253,7 @@ def draw(lines: list[dict[str, Any]], to: Path) -> None:
     figure.savefig(to, metadata={"Date": None, "Creator": None})
     text = to.read_text(encoding="utf-8")  # hundredths of a point are enough
     shorter = re.sub(r"\d+\.\d{3,}", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), text)
-    to.write_text(shorter, encoding="utf-8")
+    to.write_text(with_dark_mode(shorter), encoding="utf-8")
 
 
 def main() -> None:

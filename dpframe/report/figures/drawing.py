@@ -1,5 +1,6 @@
 """Style, panels, legend, caption and file of a figure."""
 
+import colorsys
 import contextlib
 import functools
 import io
@@ -79,6 +80,7 @@ PARTS = {
 }
 # Greys up to the claim, and beyond it reds that are darker, as on the page of a report.
 SHADE_COLORS = ("#ffffff", "#e7ebf3", "#adbcd8", "#ff9085", "#9c1c16")
+DARK_SHADES = ("#17171b", "#222733", "#34415c", "#94352c", "#ff8f80")
 
 _TICKS = {"labelsize": 7, "major.size": 2.5, "major.width": 0.6}
 _TICKS |= {"minor.size": 1.4, "minor.width": 0.4}
@@ -142,6 +144,8 @@ class LineStyle(NamedTuple):
 _NAMED = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # From cividis, dark to light, not so light that a thin line is lost on paper.
 _ORDERED = ("#00224e", "#32406c", "#575d6d", "#7d7c78", "#a49d6f", "#c9b75f")
+_DARK_ORDERED = ("#fee838", "#e5cf52", "#c8b866", "#aea371", "#948e77", "#7d7c78")  # light to dark
+_DARK = dict(zip(SHADE_COLORS + _ORDERED, DARK_SHADES + _DARK_ORDERED, strict=True))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _DASHES: tuple[Any, ...] = (
     *("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.2, 1.5))),
@@ -323,7 +327,41 @@ def content(picture: Picture, kind: str) -> bytes:
     out = io.BytesIO()
     with settings():
         picture.savefig(out, format=kind, metadata=_METADATA[kind])
-    return out.getvalue()
+    drawn = out.getvalue()
+    return with_dark_mode(drawn.decode()).encode() if kind == "svg" else drawn
+
+
+def dark(color: str) -> str:
+    """Return what replaces a colour on a dark page: dark for light, in the same hue."""
+    if color in _DARK:
+        return _DARK[color]
+    hue, light, strength = colorsys.rgb_to_hls(
+        *(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    )
+    if light < 0.6 or strength < 0.25:  # a bright colour stays
+        light = 0.93 - 0.84 * light
+    levels = colorsys.hls_to_rgb(hue, light, strength)
+    return "#" + "".join(f"{round(255 * level):02x}" for level in levels)
+
+
+_GROUND = re.compile(r'(<path d="[^"]*" style="fill: )#ffffff("/>)')  # of the figure, of a panel
+_COLOR = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})")
+
+
+def with_dark_mode(svg: str) -> str:
+    """Let a drawing of matplotlib follow its page: no ground, and other colours on a dark page.
+
+    What knows no media queries, such as a converter for papers, shows the light colours. A drawing
+    that contains an image keeps its ground.
+    """
+    if "<image" in svg:
+        return svg
+    svg = _GROUND.sub(r"\1none\2", svg)
+    rules = [f"svg{{fill:{dark(INK)}}}"]  # of text and of what is filled in black
+    for which, color in sorted(set(_COLOR.findall(svg))):
+        rules.append(f'[style*="{which}: {color}"]{{{which}:{dark(color)}!important}}')
+    style = "<style>@media screen and (prefers-color-scheme:dark){" + "".join(rules) + "}</style>"
+    return svg.replace("</defs>", f"{style}</defs>", 1)
 
 
 _ID = re.compile(r' id="([^"]*)"')

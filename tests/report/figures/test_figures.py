@@ -47,6 +47,18 @@ def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
         assert first["pdf"].startswith(b"%PDF")
 
 
+def test_a_drawing_follows_its_page_in_a_file_and_is_on_paper_in_a_notebook(fitting):
+    picture = figures.draw(fitting["heat-map"], "heat-map")
+    drawn, shown = content(picture, "svg").decode(), picture._repr_svg_()
+    ground = re.compile('<path d="[^"]*" style="fill: #ffffff"/>')
+    assert not ground.search(drawn)
+    assert ground.search(shown)  # a notebook's page can be dark where the desktop is light
+    assert "@media" not in shown
+    rules = re.findall(r"prefers-color-scheme:dark\){(.*?)}}</style>", drawn)
+    colors = set(re.findall(r"(?:fill|stroke): #\w{6}", drawn.replace(rules[0], "")))
+    assert colors == set(re.findall(r'\[style\*="(.*?)"\]', rules[0]))
+
+
 @pytest.mark.slow
 def test_nothing_of_pyplot_is_needed():
     code = (

@@ -22,6 +22,11 @@ WARNING = (
     "error."
 )
 _COLOURS = {None: "#4878a8", "loose": "#c8952c", "below": "#c03030", "above": "#c03030"}
+_STYLE = (  # no ground, and light letters on a dark page
+    "<style>text{fill:#24292f}.true{stroke:#333}.tick{stroke:#ddd}"
+    "@media screen and (prefers-color-scheme:dark){text{fill:#e6edf3}.true{stroke:#ccc}"
+    ".tick{stroke:#444}}</style>"
+)
 
 
 def check(file: Path) -> None:
@@ -244,16 +249,16 @@ def figure(rows: list[AccountantRow]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="850" height="{height}" '
         'font-family="sans-serif" font-size="12">',
-        f'<rect width="850" height="{height}" fill="white"/>',
+        _STYLE,
     ]
     ticks = [1.0]
     for tick in (0.1, 10.0, 100.0, 0.01, 0.5, 2.0, 5.0, 0.2, 0.8, 1.25):
         if low <= tick <= high and all(abs(x(tick) - x(other)) > 30 for other in ticks):
             ticks.append(tick)
     for tick in ticks:
-        colour = "#333" if tick == 1 else "#ddd"
+        kind = "true" if tick == 1 else "tick"
         parts.append(
-            f'<path d="M{x(tick):.1f} 10V{height - 34}" stroke="{colour}"/>'
+            f'<path d="M{x(tick):.1f} 10V{height - 34}" class="{kind}"/>'
             f'<text x="{x(tick):.1f}" y="{height - 20}" text-anchor="middle">{tick:g}</text>'
         )
     for i, (name, each) in enumerate(dots.items()):
