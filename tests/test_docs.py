@@ -434,6 +434,17 @@ def test_every_link_leads_somewhere(name: str) -> None:
             assert anchor in anchors(relative), f"{name}: {link} names no heading"
 
 
+def test_thousands_are_separated_by_commas_in_pages_reports_and_help() -> None:
+    """Code is read because help and messages come from it; 8 32 64 128 are four numbers."""
+    apart = re.compile(r"(?<![\d.,/])(?<!\d[ \u00a0])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.])")
+    kinds = ("dpframe/**/*.py", "plugins/*/dpframe_*/**/*.py", "docs/**/*.md", "docs/*.ipynb")
+    kinds = (*kinds, "*.md", "plugins/*/*.md", "specs/**/*.toml", "tests/golden/small.*")
+    paths = {path for kind in kinds for path in ROOT.glob(kind)}
+    found = {p: apart.findall(p.read_text(encoding="utf-8")) for p in paths}
+    assert len(paths) > 300
+    assert not {path: numbers for path, numbers in found.items() if numbers}
+
+
 def test_every_page_is_linked() -> None:
     """From either index; a link to a directory shows the pages in it."""
     reached, waiting = set(), ["README.md", "docs/README.md"]

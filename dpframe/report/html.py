@@ -316,7 +316,7 @@ def _ratio(ratio: float) -> str:
     if not math.isfinite(ratio) or ratio <= 0:
         return "∞" if ratio > 0 else "0"
     if ratio >= 100:
-        return f"{math.floor(ratio):,}".replace(",", " ")
+        return f"{math.floor(ratio):,}"
     digits = 1 if ratio >= 10 else 2
     return f"{math.floor(ratio * 10**digits) / 10**digits:.{digits}f}"
 

@@ -93,11 +93,11 @@ def percent(probability: float) -> str:
 
 
 def quantity(value: float) -> str:
-    """Write a large count: 840 million, 5.04 billion, 12 000."""
+    """Write a large count: 840 million, 5.04 billion, 12,000."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if value >= size:
             return f"{value / size:.3g} {word}"
-    return f"{value:,.0f}".replace(",", " ")
+    return f"{value:,.0f}"
 
 
 def duration(seconds: float) -> str:
@@ -115,7 +115,7 @@ def plural(count: int, noun: str) -> str:
 
 
 _TOGETHER = re.compile(
-    r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b|\d{3}\b)"
+    r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b)"
     r"|(?<=[=≥≤±]) (?=[\d.∞−-])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
     r"|(?<=\bin) (?=nats\b)|(?<=\bother) (?=\d)| (?=[\d.]+$)"
 )

@@ -221,8 +221,8 @@ class RunTable(TomlTable):
     precision: Literal["float32", "float64"] = "float32"
     """Floating-point type of the simulation."""
     fit: Draws | None = None
-    """Draws per dataset from which attacks learn; default: 100 000, and for a black box a tenth of
-    `trials`, at least 1 000 but never more than `trials`."""
+    """Draws per dataset from which attacks learn; default: 100,000, and for a black box a tenth of
+    `trials`, at least 1,000 but never more than `trials`."""
     pilot: Draws | None = None
     """Draws per dataset from which statistics choose thresholds and edges; default: as `fit`."""
     chunk: Annotated[int, Field(ge=1, le=2**30), AfterValidator(_power_of_two)] | None = None

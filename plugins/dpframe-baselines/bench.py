@@ -214,7 +214,7 @@ def table(lines: list[dict[str, Any]], repeats: int) -> str:
 
 def shown(value: float, form: str) -> str:
     """Return a number with thousands set apart; a dash for ∞."""
-    return f"{value:{form}}".replace(",", " ") if value < math.inf else "–"
+    return f"{value:{form}}" if value < math.inf else "–"
 
 
 def draw(lines: list[dict[str, Any]], to: Path) -> None:

@@ -93,7 +93,7 @@ def main() -> None:
     work = {
         "10^12 trials of dim 8, 7 values of epsilon": 2e12 * 8 / RATE * 1.4,
         "10^13 trials of dim 128": 2e13 * 128 / RATE,
-        "10^4 models of 15 010 parameters": 1e4 / 17,
+        "10^4 models of 15,010 parameters": 1e4 / 17,
     }
     for name, core_seconds in work.items():
         for cores in (16, 1_000, 100_000):

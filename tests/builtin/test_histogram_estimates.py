@@ -148,7 +148,7 @@ def _numbers(notes: tuple[str, ...]) -> tuple[float, float, float, float]:
 
 
 def test_the_interval_covers_the_distance_of_the_bins() -> None:
-    """In mode sound both histograms are paid for: false alarms 1e-6 at 2 000 draws."""
+    """In mode sound both histograms are paid for: false alarms 1e-6 at 2,000 draws."""
     rng = np.random.default_rng(3)
     edges = np.linspace(-2, 3, 19)
     laws = binned(1.0, 1.0, edges)

@@ -183,7 +183,7 @@ def test_the_record_can_replay_the_bound() -> None:
 
 
 def test_gaussian_bound_is_near_the_oracle() -> None:
-    """Oracle at n = 10 000, δ = 1e-5: 2.165; one run scatters by about 0.3."""
+    """Oracle at n = 10,000, δ = 1e-5: 2.165; one run scatters by about 0.3."""
     found = on_grid(scores(5, 10_000), scores(6, 10_000), query(10_000, delta=1e-5))
     assert 1.2 < found.epsilon_lower < 4.377
     assert found.epsilon_lower <= found.epsilon <= found.epsilon_upper

@@ -142,7 +142,7 @@ def test_the_command(tmp_path: Path) -> None:
         *given, "--claim", "epsilon=1", "--delta", "1e-5", "--delta", "0", "--all"
     )
     assert code == 1
-    for text in ("1 000 canaries of one run", "✗ violated", "can show", "≤", "no bound"):
+    for text in ("1,000 canaries of one run", "✗ violated", "can show", "≤", "no bound"):
         assert text in shown
     assert "No number here says that a mechanism is private" in shown
     code, shown, _ = called(*given, "--json", "--estimator", "one-run")

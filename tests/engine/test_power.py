@@ -500,7 +500,7 @@ def test_a_plan_lists_each_question_once(monkeypatch: pytest.MonkeyPatch) -> Non
     console = Console(width=100, record=True, file=io.StringIO())
     render_plan(found, console)
     text = console.export_text()
-    assert "1 234" in text
+    assert "1,234" in text
     assert "randomised response" in text
 
 

@@ -54,7 +54,7 @@ def test_percent(value, text):
 
 def test_quantities():
     assert number_format.quantity(5.04e9) == "5.04 billion"
-    assert number_format.quantity(12000) == "12 000"
+    assert number_format.quantity(12000) == "12,000"
     assert number_format.duration(41.23) == "41.2 s"
     assert number_format.duration(59.99) == "60 s"
     assert number_format.duration(200) == "3 min 20 s"

@@ -101,7 +101,7 @@ def test_p_values_of_who_is_right_are_no_smaller_than_they_say(box: Any, epsilon
     ps = [searched(box, epsilon, 600, seed=s, run={"stop": "never"}).p_value for s in range(runs)]
     assert binom.sf(sum(p <= 0.05 for p in ps) - 1, runs, 0.05) > 1e-6
     # Non-vacuity: the same box with a smaller claim is found. In 600 trials the mean is in 7 of 16
-    # searches, in 2 400 in all.
+    # searches, in 2,400 in all.
     wrong = [searched(box, epsilon / 2, 2_400, seed=s).p_value for s in range(4)]
     assert all(p <= 0.05 for p in wrong)
 

@@ -131,7 +131,7 @@ def test_figures_2_and_3_masses_are_those_of_the_posterior(sigma: float) -> None
 
 @pytest.mark.slow
 def test_figures_2_and_3_informative_thresholds_separate_the_curves() -> None:
-    """False alarm: at 100 000 draws these masses are more than 8 standard deviations from ½."""
+    """False alarm: at 100,000 draws these masses are more than 8 standard deviations from ½."""
     found = of(cells(*REGIONS), estimator="credible")
     for z in (0.0, 0.5, 0.8):
         assert said(one(found, claimed_noise_multiplier=0.25, threshold=z), MASS)[0] > 0.999

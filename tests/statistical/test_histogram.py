@@ -79,7 +79,7 @@ def test_the_bound_exceeds_the_truth_as_rarely_as_promised(estimator: Any, name:
 
 
 def exceedances(name: str, radii: Any = None) -> int:
-    """Return the share of bounds of `histogram` that exceed the truth at 1 000 trials."""
+    """Return the share of bounds of `histogram` that exceed the truth at 1,000 trials."""
     truth = SCORES[name][2]
     with pytest.MonkeyPatch.context() as patch:
         if radii is not None:

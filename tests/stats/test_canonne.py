@@ -63,7 +63,7 @@ LAWS = {
 @pytest.mark.parametrize("error", [0.5, 0.05])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_histogram_is_further_off_as_rarely_as_promised(law: str, error: float) -> None:
-    """5 000 histograms per law, for each radius."""
+    """5,000 histograms per law, for each radius."""
     p, n, repeats = LAWS[law], 400, 5_000
     drawn = np.random.default_rng(5).multinomial(n, p, repeats) / n
     distances = np.abs(drawn - p).sum(axis=1) / 2

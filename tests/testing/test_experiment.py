@@ -90,7 +90,7 @@ def test_repeats_are_those_of_the_engine(document: dict[str, Any], repeats: int)
 
 @pytest.mark.parametrize("trials", [200, pytest.param(3000, marks=pytest.mark.slow)])
 def test_blocks_do_not_matter(trials: int) -> None:
-    """Three chunks of 1024 at 3 000 trials, a part of one at 200."""
+    """Three chunks of 1024 at 3,000 trials, a part of one at 200."""
     found = arranged(spec(**BLOCKS, run={"chunk": 1024, "pilot": 150, "fit": 50}), trials)
     assert {(one.run.pilot, one.run.fit, one.the_pass.rows) for one in found.experiments} == {
         (150, 50, 1024)
@@ -121,7 +121,7 @@ def test_every_draw_is_made_once() -> None:
             again = one.draws(1).outputs(stream, 0)[index]
             np.testing.assert_array_equal(outputs[1], again)
     noise = np.concatenate([piece.ravel() for piece in seen])
-    # Numbers between 2 and 4 are 2⁻²² apart; a few of 7 200 coincide by chance.
+    # Numbers between 2 and 4 are 2⁻²² apart; a few of 7,200 coincide by chance.
     assert len(noise) == 7200
     assert len(np.unique(noise)) > 7150
 

@@ -33,7 +33,7 @@ def load_table(source: str) -> Table:
     """Read a table, and cache it until its files change.
 
     Args:
-        source: "digits" (1 797 handwritten digits of 8 × 8 pixels that come with scikit-learn), a
+        source: "digits" (1,797 handwritten digits of 8 × 8 pixels that come with scikit-learn), a
             folder with MNIST's training files in IDX format, or a .npz file with arrays x, of shape
             [n, …], and y, integer labels of shape [n].
 

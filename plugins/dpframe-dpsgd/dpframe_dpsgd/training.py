@@ -20,7 +20,7 @@ from dpframe_dpsgd.records import Records
 from dpframe_dpsgd.white_box import Update, look
 
 AT_ONCE = 8
-"""Models of about 15 000 parameters that train together; more need memory and save no time."""
+"""Models of about 15,000 parameters that train together; more need memory and save no time."""
 SPACING = 1e-3
 """Spacing of the grid of privacy losses. For the specs of this plugin ε is too large by less than
 1e-4, and the accountant takes a tenth of the time of its default spacing: 13 s if ε is 100."""

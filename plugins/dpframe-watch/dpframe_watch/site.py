@@ -202,7 +202,7 @@ class Site:
         record = load(folder)
         adapter = self.registry.adapter(result.task)
         state, cell = verdict_of(record)
-        draws = f"{record.summary.draws:,}".replace(",", " ")
+        draws = f"{record.summary.draws:,}"
         estimate = cell.estimate if cell is not None else None
         lower = estimate.epsilon_lower if estimate is not None and estimate.certified else None
         claim = float(cell.claim.epsilon) if cell is not None and cell.claim is not None else None
