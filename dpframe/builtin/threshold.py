@@ -161,7 +161,7 @@ def bounded(
     separate = 1 - EXACT_SHARE if exact else 1.0
     shares = (separate / len(ways),) * len(ways)
     terms = tuple(
-        (false, n, missed, m, EXACT_SHARE if exact else shares[0])
+        (false, n, missed, m, 1 / len(ways))
         for way in ways
         for (false, missed), (n, m) in [(way.wrong.tolist(), way.trials.tolist())]
     )

@@ -63,8 +63,8 @@ class Evidence(NamedTuple):
 
     The terms of each theorem, with a share s of the error a (those that decide are enough):
     "clopper-pearson" (k, n, k′, n′, s): false positives and false negatives, each limited at as/2;
-    "unconditional" (the same): tested together at as by `dpframe.stats.exact_test`, and each
-    limited as by "clopper-pearson" with the rest of the error;
+    "unconditional" (the same, of one event, or of it and its reverse): all tested together at .99a
+    by `dpframe.stats.exact_test`, and each limited as by "clopper-pearson" at .01as;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
     `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
     each histogram at a/2; "one-run" (m, r, v, h, s): canaries, guesses, right guesses, or the sum

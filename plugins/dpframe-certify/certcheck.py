@@ -14,6 +14,8 @@ clopper-pearson (k, n, k', n', s): Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) 
 joint (k, n, t, n', w, s): z, z' < C and w z + sqrt(1 - w^2) z' < D; Pr[N > C] = as/10, Pr[N > D] =
   8as/10, Pr[N > z] = Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t] (Liptak 1958).
   The design fixes (r, n, n', w, s): k = r - 1 beyond the rank r; with r = 0 the event is fixed.
+unconditional (k, n, k', n', s): .99a < Pr[as much loss is shown], on a grid of rates; with two
+  terms, each the reverse of the other, by either (Boschloo 1970). Or clopper-pearson at as/100.
 total-variation (k, n, t, n', b): rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
 one-run (m, r, v, h, s), h = 0: with X from Bin(r, e^eps/(1 + e^eps)) the least concave function
   above the points (Pr[X = j] j/r, Pr[X >= v])/Pr[X >= j], j = 0 to v, at delta m/r, is <= as.
@@ -35,6 +37,7 @@ from contextlib import suppress
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
 from functools import lru_cache, reduce
 from itertools import accumulate, groupby, pairwise
+from operator import itemgetter, mul
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -50,7 +53,8 @@ DEFAULTS = {"confidence": 0.95, "multiplicity": "holm", "seed": 0, "repeats": 1}
 MOST_BYTES = 10**9
 DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}  # fields, whole ones, fixed
 DESIGN["one-run"] = 5, 4, (0, 1, 3, 4)
-DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
+BINOMIAL = "clopper-pearson", "unconditional", "total-variation"
+DESIGN |= dict.fromkeys(BINOMIAL, (5, 4, (1, 3, 4)))
 
 
 def must(right: Any, why: str) -> None:
@@ -136,6 +140,68 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
 
 
+@lru_cache(4096)
+def binomial(n: int, rate: float) -> list[float]:
+    """Return Pr[Bin(n, rate) = k], k = 0 to n."""
+    if rate in (0, 1):
+        return [float(k == n * rate) for k in range(n + 1)]
+    return [*map(math.exp, log_binomial(n, math.log(rate) - math.log1p(-rate)))]
+
+
+@lru_cache(4096)
+def at_most(n: int, rate: float) -> list[float]:
+    """Return Pr[Bin(n, rate) <= k], k = 0 to n, and 0 for k = -1, at the end."""
+    return [*accumulate(binomial(n, rate)), 0.0]
+
+
+@lru_cache(256)
+def as_extreme(k: int, n: int, j: int, t: int, ways: int, delta: float, level: Decimal) -> Any:
+    """Return the most false negatives at 0 to n false positives that show as much loss; -1: none.
+
+    The loss is a lower limit of ln((TPR - delta)/FPR), or that of the complement (Zou 2008).
+    """
+    upper = [[float(limit(0, i, size, level)) for i in range(size + 1)] for size in (n, t)]
+
+    def loss(x: int, n: int, most: float, y: int, t: int, missed: float) -> float:
+        if 1 - missed <= delta:
+            return -math.inf
+        tpr, fpr = math.log((t - y) / t - delta), math.log((x + 0.5) / (n + 1))
+        return tpr - fpr - math.hypot(tpr - math.log(1 - missed - delta), math.log(most) - fpr)
+
+    def shown(x: int, y: int) -> float:
+        both = (x, n, upper[0][x]), (y, t, upper[1][y])
+        return max(loss(*one, *other) for one, other in (both, both[::-1]))
+
+    seen = max(shown(k, j), shown(n - k, t - j) if ways > 1 else -math.inf) - 1e-9
+    found, y = list[int](), t
+    for x in range(n + 1):
+        while y >= 0 and shown(x, y) < seen:
+            y -= 1
+        found.append(y)
+    return itemgetter(*found, -1)
+
+
+def together(term: Any, ways: int, one: Any, a: Decimal, claim: Any, side: int) -> bool:
+    """Return True if no rates of a claim show as much loss with a probability above a."""
+    k, n, j, t, share = term
+    level, delta = share * (1 - one["estimate"]["confidence"]), float(one["estimate"]["delta"])
+    most = as_extreme(k, n, j, t, ways, delta, level)
+    size = math.ceil(math.pi * math.sqrt(max(n, t)) / 0.08) + 1
+    rates = [math.sin(math.pi / 2 * i / size) ** 2 for i in range(size + 1)]
+
+    def chance_at(i: int, j: int) -> float:
+        return float(sum(map(mul, binomial(n, rates[i]), most(at_most(t, rates[j])))))
+
+    j = size
+    for i in range(size):  # a cell is known by its least rates, at which the chance is largest
+        while j and gap(claim, (Decimal(rates[i + 1]), Decimal(rates[j])), side) <= 0:
+            j -= 1
+        chances = chance_at(i, j) + (chance_at(size - 1 - i, i) if ways > 1 else 0)
+        if chances * (1 + 1e-9) + 1e-36 > a * share:
+            return False
+    return True
+
+
 def delta_at(curve: Any, epsilon: float) -> float:
     """Return delta(epsilon) of a claim or a bound (Balle, Wang 2018, theorem 8)."""
     kind, p, q = curve[0], *map(float, curve[1:])
@@ -185,6 +251,14 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
             by_bets(one, terms, a, claim, side) if bets else by_guesses(one, found, a, claim, side)
         )
         return refuted == (side > 0)
+    if theorem == "unconditional":
+        k, n, j, t, share = terms[0]
+        whole = [(k, n, j, t, share), (n - k, n, t - j, t, share)][: len(terms)]
+        right = whole == [*map(tuple, terms)] and share == ONE / len(terms)
+        must(right and max(n, t) <= 1000, "its events are others")
+        if together((*terms[0][:4], Decimal("0.99")), len(terms), one, a, claim, side):
+            return side > 0
+        terms, theorem = [(*t[:4], t[4] / 100) for t in terms], "clopper-pearson"
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
     return any(below) == (side > 0)
 

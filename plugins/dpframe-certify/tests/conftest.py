@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from certify_support.certificates import GIVEN, Coins, Curved, spec
+from certify_support.certificates import EITHER, GIVEN, Coins, Curved, spec
 from dpframe_certify import certificate
 
 import dpframe
@@ -43,9 +43,12 @@ def certificates() -> dict[str, dict[str, Any]]:
         "certified bets": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
         "bets on curves": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
         "few": spec(GIVEN, trials=4),
+        "exact": spec({"use": "threshold"}, EITHER, trials=100, delta=1e-3),
+        "exact curves": {**spec({"use": "threshold"}, trials=60, delta=1e-3), "mechanism": curves},
         "curves": {**spec(GIVEN, delta=1e-3, multiplicity="none"), "mechanism": curves},
     }
     specs["bets"]["mechanism"] = specs["bets"]["mechanism"][:1]
+    specs["exact"]["mechanism"] = specs["exact"]["mechanism"][1:]
     specs["bets on curves"]["mechanism"] = curves[:4:3]
     told = {"use": "coins", "label": "curve", "params": {"epsilon": 2.0, "is_curve": True}}
     specs["one-run"]["mechanism"].append(told)

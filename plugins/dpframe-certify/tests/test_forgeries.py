@@ -24,6 +24,7 @@ from certify_support.certificates import (
 from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
 from dpframe.builtin.one_run import OneRun
 from dpframe.plugins import Guessed, Query, clopper_pearson_upper, estimate_from_boxes as estimated
+from dpframe.stats.exact_test import EventCounts, exact_region
 from dpframe.stats.histograms import one_sided_radius
 from dpframe.stats.joint import bonferroni, holm, joint_staircases
 from dpframe.stats.output_bets import largest_sum
@@ -79,8 +80,19 @@ def answer(
         ]
         return bound, both[0], max(both)
     columns = np.array(terms, np.float64).T
+    if theorem == "unconditional":
+        together = exactly(one, terms, error)
 
     def boxes(level: float) -> Any:
+        if theorem == "unconditional":
+            k, n, j, t, share = columns
+            limits = [
+                clopper_pearson_upper(c, of, level * share / 200) for c, of in ((k, n), (j, t))
+            ]
+            corners = together(0.99 * level)
+            apart = np.stack(limits, axis=1)[:, None]
+            apart = np.broadcast_to(apart, (len(apart), *corners.shape[1:]))
+            return np.concatenate([corners, apart])
         if theorem == "joint":
             k, n, hits, n_true, weight, share = columns
             return joint_staircases(k, n, hits, n_true, weight, np.minimum(level * share, 1))
@@ -97,6 +109,20 @@ def answer(
     query = Query(tuple(one["trials"]), delta, 1 - error, claim, slack)
     found = estimated(boxes, query, epsilon=0.0)
     return found.epsilon_lower or 0.0, found.p_value or 0.0, found.p_resolved or 0.0
+
+
+def exactly(one: Any, terms: Any, error: float) -> Any:
+    """Return the region of an exact test; refuse terms that are not an event and its reverse."""
+    (k, n, j, t, share), *others = terms
+    assert others == [[n - k, n, t - j, t, 0.5]] * (share == 0.5)
+    assert share in (0.5, 1)
+    return exact_region(
+        EventCounts(k, n, t - j, t),
+        one["estimate"]["delta"],
+        either_rate=True,
+        either_way=bool(others),
+        level=0.99 * error,
+    )
 
 
 def bet(terms: Any, one: Any, claim: Any, error: float, slack: float) -> Any:

@@ -13,7 +13,8 @@ from scipy import special
 
 from dpframe import ApproxDP, GaussianDP, SubsampledGaussianDP
 from dpframe.builtin.one_run import Guessed, OneRun
-from dpframe.plugins import Query
+from dpframe.plugins import Query, estimate_from_boxes
+from dpframe.stats.exact_test import EventCounts, exact_region
 from dpframe.stats.joint import joint_staircases
 
 
@@ -149,3 +150,35 @@ def test_a_claim_is_tested_by_guesses_at_the_same_losses(
             for side in (1, -1):
                 own = level * near, claim, raised, side, prices.get(term, ())
                 assert rejects((m, r, total, h), *own) == is_beyond
+
+
+COUNTS_OF_ONE_EVENT = [
+    *((0, 12, 1, 12, 1, 0.0), (3, 40, 2, 25, 1, 0.0), (3, 40, 2, 25, 2, 0.0)),
+    *((5, 60, 20, 60, 1, 0.01), (20, 60, 5, 60, 2, 0.01), (30, 300, 70, 200, 2, 1e-5)),
+]
+
+
+@pytest.mark.parametrize("claim", [ApproxDP(0.5, 0.0), ApproxDP(0.2, 0.01), GaussianDP(0.4)])
+@pytest.mark.parametrize(("k", "n", "j", "t", "ways", "delta"), COUNTS_OF_ONE_EVENT)
+def test_all_outcomes_are_enumerated_in_the_same_order(
+    k: int, n: int, j: int, t: int, ways: int, delta: float, claim: Any
+) -> None:
+    region = exact_region(
+        EventCounts(k, n, t - j, t),
+        delta,
+        either_rate=True,
+        either_way=ways > 1,
+        level=0.99 * 0.05,
+    )
+    query = Query((n, t), delta, 0.95, claim, 0.0)
+    level = estimate_from_boxes(region, query, epsilon=0.0).p_value or 0.0
+    told = {name: Decimal(value) for name, value in claim.parameters().items()}
+    curve = certcheck.claim_of({"kind": claim.kind, "parameters": told}, "unconditional")
+    one = {"estimate": {"delta": Decimal(delta), "confidence": Decimal("0.95")}}
+    term = k, n, j, t, Decimal("0.99")
+    for near, is_beyond in ((0.999999, False), (1.000001, True)):
+        if level * near < 1:
+            own = Decimal(level * near) / term[-1]
+            for side in (1, -1):
+                found = certcheck.together(term, ways, one, own, (curve, Decimal(0)), side)
+                assert found == is_beyond

@@ -81,6 +81,8 @@ def spec(*estimators: dict[str, Any], **audit: Any) -> dict[str, Any]:
 
 GIVEN = {"use": "threshold", "params": {"threshold": 0.5, "limits": "clopper-pearson"}}
 
+EITHER = {"use": "threshold", "label": "either", "params": {"threshold": 0.5}}
+
 
 def written(contents: dict[str, Any]) -> str:
     """A certificate with a digest of its own, as a forger would write it."""
