@@ -8,6 +8,7 @@
     python plugins/dpframe-baselines/published.py statdp
     python plugins/dpframe-baselines/published.py zanella
     python plugins/dpframe-baselines/published.py sequential
+    python plugins/dpframe-baselines/published.py auditorium
 
 The published numbers and their sources are in specs/published/ of the repository. Bounds of one run
 are at δ = 1e-5 and 95 %. Each takes less than a minute on 2 cores.
@@ -29,6 +30,7 @@ from dpframe_baselines.one_run_order import (
     subsampled_profile,
     wrong_guesses_mu,
 )
+from published_auditorium import rows as auditorium_rows
 from published_laws import largest_share, law, share
 from published_means import draws, optimum
 from scipy import optimize
@@ -278,6 +280,15 @@ def sequential() -> None:
         sys.stdout.write(f"| {' | '.join(cells)} |\n")
 
 
+def auditorium() -> None:
+    """Print the losses of DP-Auditorium's mechanisms, and the draws until testers refute them."""
+    stated = {row["mechanism"]: row["epsilon"] for row in texts("dp-auditorium-2024")}
+    for place, cells in enumerate(auditorium_rows(stated)):
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+        if not place:
+            sys.stdout.write(f"{'|---' * len(cells)}|\n")
+
+
 TABLES: dict[str, Callable[[], None]] = {
     "xiang": lambda: compare("xiang-2025", xiang_bound),
     "steinke": lambda: compare("steinke-2023", steinke_bound),
@@ -287,6 +298,7 @@ TABLES: dict[str, Callable[[], None]] = {
     "statdp": statdp,
     "zanella": zanella,
     "sequential": sequential,
+    "auditorium": auditorium,
 }
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import published
+import published_auditorium as auditorium
 import published_means
 import pytest
 from bench_mechanisms import distance_to_claim
 from scipy import optimize, stats
 
+from dpframe.plugins import find_plugin
 from dpframe.stats.one_run import one_run_epsilon
 
 SCRIPT = Path(published.__file__)
@@ -177,6 +179,99 @@ def test_sequential_tests_refute_the_means_of_gonzalez_et_al():
     assert best < betting < mmd < 562
 
 
+def test_kutta_et_al_print_nearly_the_means_of_their_logs():
+    for row in published.texts("kutta-2026"):
+        assert float(row["printed"]) == pytest.approx(float(row["draws"]), rel=0.065), row
+
+
+def test_the_mechanisms_of_dp_auditorium_lose_what_is_stated():
+    cases = {case.name: case for case in auditorium.cases()}
+    stated = {row["mechanism"]: row["epsilon"] for row in published.texts("dp-auditorium-2024")}
+    assert set(cases) == set(stated)
+    assert {name for name, case in cases.items() if case.right} == {"SVT1", "SVT2"}
+    assert all(cases[name].truth <= float(epsilon) for name, epsilon in stated.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "of_textbook"), [("SVT1", 1), ("SVT4", 4), ("SVT5", 5), ("SVT6", 6)]
+)
+def test_sparse_vectors_of_dp_auditorium_are_those_of_the_textbook_until_the_first_above(
+    name, of_textbook
+):
+    params = {"epsilon": auditorium.EPSILON, "threshold": auditorium.THRESHOLD}
+    technique = find_plugin("mechanism", f"sparse-vector-{of_textbook}")(**params)
+    for answers in auditorium.QUERIES:
+        outputs, chances = technique.probabilities(np.array(answers))
+        first = np.where((outputs == 1).any(axis=1), (outputs == 1).argmax(axis=1), 4)
+        expected = np.bincount(first, chances, 5)
+        found = auditorium.sparse_vector_law(auditorium.TECHNIQUES[name], answers)
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+def simulated(name, side, rng, n):
+    """Return counts of outputs by the text of the module, without its formulas."""
+    if name.startswith("SVT"):
+        technique, answers = auditorium.TECHNIQUES[name], auditorium.QUERIES[side]
+        threshold = auditorium.THRESHOLD + rng.laplace(scale=technique.threshold, size=(n, 1))
+        noisy = np.array(answers) + rng.laplace(size=(n, 4)) * technique.answer
+        above = noisy >= threshold
+        place = np.where(above.any(axis=1), above.argmax(axis=1), 4)
+        if not technique.numeric:
+            return np.bincount(place, minlength=5)
+        number = noisy[np.arange(n), np.minimum(place, 3)]
+        cell = np.searchsorted(auditorium.NUMBERS[1:-1], number)
+        width = len(auditorium.NUMBERS) - 1
+        return np.bincount(
+            np.where(place < 4, place * width + cell, 4 * width), minlength=4 * width + 1
+        )
+    records, total = auditorium.RECORDS[side]
+    noisy = records + rng.laplace(scale=2.0, size=n)
+    if name == "non_private_mean_v1":
+        x = total / records + rng.laplace(size=n) / records
+    else:
+        x = total / records + np.maximum(2 / noisy, 1e-12) * rng.laplace(size=n)
+    atoms = [np.abs(x - value) < 1e-10 for value in (0.0, 0.5)]
+    rest = np.searchsorted(auditorium.MEANS, x[~(atoms[0] | atoms[1])])
+    cells = np.bincount(rest, minlength=len(auditorium.MEANS) + 1)
+    return np.append(cells, [atoms[0].sum(), atoms[1].sum()])
+
+
+@pytest.mark.parametrize("case", list(auditorium.cases()), ids=lambda case: case.name)
+def test_laws_of_the_mechanisms_of_dp_auditorium_are_those_of_simulations(case):
+    n = 100_000
+    for side, law in enumerate(case.laws):
+        counts = simulated(case.name, side, np.random.default_rng([5, side]), n)
+        assert len(counts) == len(law)
+        for part in (slice(None), slice(None, None, -1)):
+            below, expected = np.cumsum(counts[part]), n * np.cumsum(law[part])
+            error = np.sqrt(np.maximum(expected * (1 - expected / n), 1.0))
+            assert np.abs((below - expected) / error).max() < 7
+
+
+def test_bets_refute_a_wrong_mean_of_dp_auditorium_in_a_hundred_draws():
+    case = next(case for case in auditorium.cases() if case.name == "non_private_mean_v2")
+    found = auditorium.measured(case, find_plugin("estimator", "betting")(), 3, 3)
+    assert case.optimum(0.95) < float(found["draws"]) < 120
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_refutes_the_mechanisms_of_dp_auditorium():
+    """Methods that refute no wrong claim have no column; none refutes a right one."""
+    page = (SCRIPT.parents[2] / "docs" / "explanation" / "rivals.md").read_text(encoding="utf-8")
+    stated = {row["mechanism"]: row["epsilon"] for row in published.texts("dp-auditorium-2024")}
+    (*_, histogram, mmd, _), *found = auditorium.rows(stated)
+    assert (histogram, mmd) == ("auditorium-histogram", "auditorium-mmd")
+    for name, claimed, loss, optimum, *draws in found:
+        if optimum:
+            assert draws[2:4] == ["–", "–"]
+            numbers = [claimed, loss, optimum, *draws[:2], draws[4]]
+            shown = [f"{int(n):,}" if n.isdigit() else n for n in numbers]
+            line = f"| {' | '.join([name, *shown])} |".replace("inf", "∞")
+            assert line in page
+        else:
+            assert draws == ["0 alarms"] * 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "last"),
@@ -184,6 +279,7 @@ def test_sequential_tests_refute_the_means_of_gonzalez_et_al():
         ("sniper", "26 tests; at most 1.0 standard errors above the best one"),
         ("statdp", "60 shares; largest deviation 2.0 standard errors"),
         ("sequential", "| laplace | 0.1 | 920 | 115 | "),
+        ("auditorium", "| non_private_mean_v2 | inf | inf | 19 | 56 | 200 | – | – | 25600 |"),
         ("zanella", "| jeffreys | 1 | 0.05 | 0 | inf | 0.000, inf |"),
         ("xiang", "60 rows; largest deviation 2.4e-05 of the bound"),
         ("steinke", "60 rows; largest deviation 0.002 of the bound"),
