@@ -20,7 +20,14 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord
-from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
+from dpframe.results.verdict import (
+    CONSISTENT,
+    INCONCLUSIVE,
+    NOTHING_TESTED,
+    VIOLATED,
+    at_delta,
+    judged,
+)
 from dpframe.scores import columns
 from dpframe.scores.sides import (
     ScoreDirection,
@@ -127,7 +134,7 @@ def _reason(cell: CellRecord, canaries: int) -> str | None:
     assert cell.basis is not None
     assert cell.estimate is not None
     contrast = cell.basis.contrast
-    claimed_at = f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}"
+    claimed_at = f"ε = {contrast.claimed:.4g} {at_delta(contrast.delta)}"
     if cell.verdict == INCONCLUSIVE:
         return (
             f"even if every guess were right, {canaries:,} canaries would not reject {claimed_at}; "
@@ -136,7 +143,7 @@ def _reason(cell: CellRecord, canaries: int) -> str | None:
     if cell.verdict == CONSISTENT:
         return (
             "no violation found; these canaries show a loss of at least "
-            f"{cell.estimate.epsilon_lower or 0.0:.4g} at δ = {cell.estimate.delta:.3g}; others "
+            f"{cell.estimate.epsilon_lower or 0.0:.4g} {at_delta(cell.estimate.delta)}; others "
             "may show more"
         )
     return cell.reason

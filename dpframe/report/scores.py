@@ -343,7 +343,7 @@ def terms(found: Found) -> str:
     claimed, sure = "", percent(audit["confidence"])
     if claim is not None:
         at = setting(claim["delta"])
-        claimed = f" · claimed ε {_point(claim['epsilon'])} at δ = {at}"
+        claimed = f" · claimed ε {brief(number_format.number(claim['epsilon']) or 0.0)} at δ = {at}"
     elif not one_run:
         claimed = f" at δ = {setting(audit['delta'])}"
     how = f"each bound alone at {sure} (multiplicity none)"

@@ -182,7 +182,7 @@ def _counts(cell: CellRecord, dataset: int) -> str:
         return ""
     row = counts[dataset]
     if cell.statistic.get("name") == "DecisionCounts" and isinstance(row, list) and len(row) == 2:
-        return f"the attack guessed D {row[0]} times, and D′ {row[1]} times"
+        return f"the attack guessed D {row[0]:,} times, and D′ {row[1]:,} times"
     return _value(row)
 
 

@@ -129,7 +129,7 @@ def _verdict(
         trials = min(cell.trials)
         return INCONCLUSIVE, (
             f"even the most extreme counts possible in {trials:,} trials would not reject "
-            f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}; "
+            f"ε = {contrast.claimed:.4g} {at_delta(contrast.delta)}; "
             + (_TOO_RARE if enough else "more trials are needed")
             + _continued(ended(cell))
         )
@@ -239,6 +239,11 @@ def is_refuted_together(cell: CellRecord) -> bool:
     return cell.verdict == VIOLATED and (cell.reason or "").startswith(TOGETHER)
 
 
+def at_delta(delta: float) -> str:
+    """Name a δ as reports write it: at δ = 1e-5."""
+    return f"at δ = {delta:.3g}".replace("e-0", "e-")
+
+
 def _rounded_down(bound: float) -> str:
     """Write a bound with three digits, rounded down."""
     digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 2
@@ -252,20 +257,18 @@ def _violated(cell: CellRecord) -> str:
     contrast = cell.basis.contrast
     delta, lower, claimed = contrast.delta, contrast.lower, contrast.claimed
     if lower > claimed:
-        return f"loss certified above {lower:.4g} at δ = {delta:.3g}, claimed {claimed:.4g}"
+        return f"loss certified above {lower:.4g} {at_delta(delta)}, claimed {claimed:.4g}"
     if cell.search is not None and cell.search.pairs:
-        return (
-            f"{TOGETHER}; best single pair ≥ {_rounded_down(lower)}, claimed {claimed:.4g} at δ = "
-            f"{delta:.3g}"
-        )
+        best = f"best single pair ≥ {_rounded_down(lower)}"
+        return f"{TOGETHER}; {best}, claimed {claimed:.4g} {at_delta(delta)}"
     if cell.p_value <= 1 - cell.estimate.confidence:
         return (
             "certified error rates lie below the claimed curve as a whole, although at no single δ "
-            f"that was looked at; nearest at δ = {delta:.3g}: certified {lower:.4g}, claimed "
+            f"that was looked at; nearest {at_delta(delta)}: certified {lower:.4g}, claimed "
             f"{claimed:.4g}"
         )
     return (
-        f"the claim ε = {claimed:.4g} at δ = {delta:.3g} is rejected by the step-down test; the "
+        f"the claim ε = {claimed:.4g} {at_delta(delta)} is rejected by the step-down test; the "
         f"bound that holds together with all others, {lower:.4g}, is not above it"
     )
 
@@ -273,7 +276,7 @@ def _violated(cell: CellRecord) -> str:
 def _shown(cell: CellRecord) -> str:
     estimate = cell.estimate
     assert estimate is not None
-    at = f"at δ = {estimate.delta:.3g}"
+    at = at_delta(estimate.delta)
     lower = math.nan if estimate.epsilon_lower is None else estimate.epsilon_lower
     if saw_nothing(cell):
         return f"{SAW_NOTHING}; another attack may show more"

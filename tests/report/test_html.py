@@ -340,7 +340,7 @@ def test_every_word_of_the_tables_is_explained_and_counts_say_what_they_count(fi
     assert "<dt>expectation</dt>" not in alone
     assert "<dt>Holm</dt>" not in alone
     (zeros, ones), _ = plain["counts"]
-    assert f"the attack guessed D {zeros} times, and D′ {ones} times" in Page(alone).text
+    assert f"the attack guessed D {zeros:,} times, and D′ {ones:,} times" in Page(alone).text
 
 
 def test_bounds_are_rounded_down_wherever_they_are_shown(figure_2):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpframe.results.model import Basis, CellRecord, ContrastRecord, EstimateRecord
-from dpframe.results.verdict import judged
+from dpframe.results.verdict import at_delta, judged
 
 
 def at(p: float, **changes: Any) -> CellRecord:
@@ -139,3 +139,9 @@ def test_events_below_the_sampler_decide_nothing() -> None:
 
 def test_no_cells() -> None:
     assert judged([], 0, "holm") == []
+
+
+def test_a_small_delta_is_named_as_in_reports():
+    assert [at_delta(delta) for delta in (0.0, 0.01, 1e-5, 1.5e-10)] == [
+        *("at δ = 0", "at δ = 0.01", "at δ = 1e-5", "at δ = 1.5e-10")
+    ]

@@ -140,9 +140,9 @@ def audit_measurements(
         DpframeError: the arguments cannot be used.
     """
     if draws < 2 * CUTS:
-        raise DpframeError(f"draws: {draws} is below {2 * CUTS}")
+        raise DpframeError(f"draws must be at least {2 * CUTS}, got {draws}")
     if not 0 <= seed < 2**30:
-        raise DpframeError(f"seed: {seed} is not between 0 and 2^30")
+        raise DpframeError(f"seed must be from 0 to 2^30 − 1, got {seed}")
     call = caller(function)
     wanted = {measured} if isinstance(measured, str) else set(measured)
     frameworks.start()
