@@ -14,6 +14,7 @@ clopper-pearson (k, n, k', n', s): Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) 
 joint (k, n, t, n', w, s): z, z' < C and w z + sqrt(1 - w^2) z' < D; Pr[N > C] = as/10, Pr[N > D] =
   8as/10, Pr[N > z] = Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t] (Liptak 1958).
   The design fixes (r, n, n', w, s): k = r - 1 beyond the rank r; with r = 0 the event is fixed.
+  A weight of 0 stands for an exact test, as below, at as.
 unconditional (k, n, k', n', s): .99a < Pr[as much loss is shown], on a grid of rates; with two
   terms, each the reverse of the other, by either (Boschloo 1970). Or clopper-pearson at as/100.
 total-variation (k, n, t, n', b): rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
@@ -184,6 +185,7 @@ def as_extreme(k: int, n: int, j: int, t: int, ways: int, delta: float, level: D
 def together(term: Any, ways: int, one: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if no rates of a claim show as much loss with a probability above a."""
     k, n, j, t, share = term
+    must(max(n, t) <= 1000, "its outcomes are too many to enumerate")
     level, delta = share * (1 - one["estimate"]["confidence"]), float(one["estimate"]["delta"])
     most = as_extreme(k, n, j, t, ways, delta, level)
     size = math.ceil(math.pi * math.sqrt(max(n, t)) / 0.08) + 1
@@ -232,7 +234,8 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     for term in terms:
         (j, k, t, n), whole, rest = term[:4], term[:ints], term[ints:]
         own = {*map(type, whole)} == {int} and {*map(type, rest)} <= {int, Decimal}
-        own = own and min(whole) >= 0 < min(rest) and max(whole) <= 10**12
+        own = own and min(whole) >= 0 <= rest[0] and max(whole) <= 10**12
+        own = own and min(rest[theorem == "joint" :]) > 0  # a weight of 0 is an exact test
         order = j <= k and t <= n and sorted((k, n)) == trials
         if guesses:
             order = k <= j <= 10**6 and not math.gcd(j, k) % sum(trials)
@@ -255,11 +258,16 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
         k, n, j, t, share = terms[0]
         whole = [(k, n, j, t, share), (n - k, n, t - j, t, share)][: len(terms)]
         right = whole == [*map(tuple, terms)] and share == ONE / len(terms)
-        must(right and max(n, t) <= 1000, "its events are others")
+        must(right, "its events are others")
         if together((*terms[0][:4], Decimal("0.99")), len(terms), one, a, claim, side):
             return side > 0
         terms, theorem = [(*t[:4], t[4] / 100) for t in terms], "clopper-pearson"
-    below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
+    below = (
+        together((*t[:2], t[3] - t[2], t[3], t[5]), 1, one, a, claim, side)
+        if theorem == "joint" and not t[4]
+        else all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side))
+        for t in terms
+    )
     return any(below) == (side > 0)
 
 

@@ -78,7 +78,7 @@ def test_claims_that_are_unknown_are_not_checked() -> None:
 
 def test_the_checker_is_one_short_file_of_the_standard_library() -> None:
     text = CHECKER.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 670
+    assert len(text.splitlines()) <= 680
     names = {
         (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
         for node in ast.walk(ast.parse(text))

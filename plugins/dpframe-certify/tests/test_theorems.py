@@ -182,3 +182,25 @@ def test_all_outcomes_are_enumerated_in_the_same_order(
             for side in (1, -1):
                 found = certcheck.together(term, ways, one, own, (curve, Decimal(0)), side)
                 assert found == is_beyond
+
+
+def test_a_weight_of_0_is_an_exact_test() -> None:
+    """The events of one fixed threshold, with all of the error."""
+    region = exact_region(EventCounts(3, 40, 23, 25), 0.0, either_rate=True, level=0.05)
+    query = Query((40, 25), 0.0, 0.95, None)
+    bound = estimate_from_boxes(region, query, epsilon=0.0).epsilon_lower or 0.0
+    assert bound > 1
+    evidence = {
+        "theorem": "joint",
+        "terms": [(3, 40, 23, 25, Decimal(0), Decimal(1))],
+        "design": [(0, 40, 25, Decimal(0), Decimal(1))],
+    }
+    one = {
+        "id": "one",
+        "trials": [25, 40],
+        "estimate": {"delta": Decimal(0), "confidence": Decimal("0.95"), "evidence": evidence},
+    }
+    for near, side in ((1 - 1e-6, 1), (1 + 1e-6, -1)):
+        line = ("bound", bound * near, 0.0), Decimal(0)
+        assert certcheck.rejected(one, evidence, Decimal("0.05"), line, side)
+        assert not certcheck.rejected(one, evidence, Decimal("0.05"), line, -side)
