@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpframe import Neighbourhood, Pair, Values
+from dpframe import Neighbourhood, Pair, Values, audit
 from dpframe.interfaces.plugin import parameters
 
 
@@ -102,3 +102,29 @@ def test_a_spec_has_its_own_names() -> None:
     assert [row.name for row in parameters(Values)] == ["d0", "d1", "adjacency", "description"]
     with pytest.raises(ValidationError, match="before"):
         Values.from_params({"d0": 1, "d1": 2, "before": 3})
+
+
+def test_a_search_gives_a_neighbourhood_its_mechanism_with_the_parameters_of_the_cell() -> None:
+    seen = []
+
+    class Noted(Neighbourhood, name="noted"):
+        adjacency = "near"
+
+        def for_mechanism(self, mechanism: Any) -> Self:
+            seen.append((type(mechanism).__name__, mechanism.epsilon))
+            return self
+
+        def propose(self, rng: Any, history: Any) -> list[Pair]:
+            return [] if history else [Values(d0=[0.0], d1=[1.0], adjacency="near")]
+
+    spec = {
+        "schema": 1,
+        "audit": {"name": "noted", "trials": 200},
+        "search": {"use": "noted"},
+        "mechanism": [{"use": "laplace"}],
+        "attack": [{"use": "identity"}],
+        "estimator": [{"use": "betting"}],
+        "sweep": {"mechanism.epsilon": [0.5, 2.0]},
+    }
+    audit(spec, plugins=[Noted])
+    assert sorted(seen) == [("Laplace", 0.5), ("Laplace", 2.0)]

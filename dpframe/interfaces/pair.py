@@ -3,7 +3,7 @@
 import inspect
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -325,6 +325,10 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         require_text(cls, "adjacency")
         require(cls, "one_shape", bool)
         require(cls, "one_pair", bool)
+
+    def for_mechanism(self, mechanism: Any) -> Self:
+        """Return the neighbourhood for a search of this mechanism; itself, unless overridden."""
+        return self
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         """Propose pairs, each of them once, all of one shape unless `one_shape` is False.

@@ -81,7 +81,8 @@ class Proposals:
     def __init__(self, cell: Cell, settings: Settings, clock: Clock) -> None:
         assert cell.search is not None
         self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
-        self._neighbourhood = self.search.neighbourhood.value
+        chosen, mechanism = self.search.neighbourhood.value, self.search.mechanism.value
+        self._neighbourhood = call_plugin("for_mechanism", lambda: chosen.for_mechanism(mechanism))
         self._needs = self._neighbourhood.needs
         self.maker = ArmMaker(cell, settings, clock)
         self.sensitivity = SensitivityCheck(
