@@ -235,15 +235,16 @@ def _audited(
     try:
         with _workers() as workers:
             from dpframe.commands import assertions
+            from dpframe.commands.assertion_terms import AssertionTerms
 
             time, longest = _budget(given["seconds"], given["trials"], *budget)
-            fields = assertions.AssertionTerms._fields
+            fields = AssertionTerms._fields
             terms = {name: given[name] for name in fields if name in given}
             terms |= {"seconds": time, "extended": longest}
             outcome = getattr(assertions, over)(
                 given["release"],
                 *subject,
-                terms=assertions.AssertionTerms(**terms),
+                terms=AssertionTerms(**terms),
                 place=_place(given["out"]),
                 workers=workers,
             )

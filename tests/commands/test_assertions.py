@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpframe.claims import GaussianDP, PureDP
-from dpframe.commands.assertions import takes_generator
+from dpframe.commands.release_signature import takes_generator
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.errors import DpframeError
 from dpframe.interfaces.hookspecs import hookimpl
