@@ -59,7 +59,7 @@ def test_score() -> None:
     assert done.stderr == ""
     assert "in.npy: 500 scores (D′, with the record)" in done.stdout
     assert "order-statistics" in done.stdout
-    assert "multiplicity none" in done.stdout.replace("\n", " ")
+    assert "multiplicity none" in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 

@@ -76,7 +76,9 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
         if kind not in urgent:
             show(console, *_listed(every, kind))
     rest = [one for one in every if one.kind in (Kind.EVIDENCE, Kind.MEANING)]
-    show(console, *([Text()] if rest else []), *(literal(str(finding)) for finding in rest))
+    # A command has a line of its own, to be copied whole.
+    lines = [text for one in rest for text in (str(one._replace(remedy="")), one.remedy) if text]
+    show(console, *([Text()] if rest else []), *map(literal, lines))
     if len(listed) < len(ran):
         show(console, literal("The numbers of every cell: --numbers", "dim"))
 

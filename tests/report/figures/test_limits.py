@@ -73,6 +73,7 @@ def test_the_page_of_a_plan_has_the_table_and_the_curve_and_fetches_nothing():
     for said in ("lap<b>lace ×2", "ε ≥ 1.25", "0.12", "321", "3 cells: odd", "Power of sm<i>all"):
         assert said in page.text
     assert "true loss 1.5 × claimed" in page.text
+    assert "<title>Plan of an audit: Power of sm&lt;i&gt;all" in text
     assert not page.tags["b"] + page.tags["script"] + page.tags["img"]
     assert not re.search(r"(?:href|src)=.http|@import|url\(http", text)
     without = Page(html.power(plan | {"multiplicity": "holm", "power": []}))
