@@ -9,6 +9,7 @@ from scipy import special
 from dpframe.builtin.events import CAUTION, Bins, Events, Family, Shown, loss_of
 from dpframe.plugins import Claim, Floats, HostArray, Ints, Query
 from dpframe.stats import binomial, joint
+from dpframe.stats.exact_test import EventCounts, loss_shown
 
 BESIDE = 4.0
 """Ratio of the ranks tried together: the chosen one, a rarer one and a more frequent one."""
@@ -17,6 +18,16 @@ SHARES = (0.2, 0.6, 0.2)
 
 CLAIM_SHARE = 0.3
 """Share of the error for an event against the claim, if the claim is about more than one δ."""
+
+EXACT_SHARE = 0.98
+"""Share of the error of an exactly tested event. Its p-values far below the error are weak, so the
+event at the best rank keeps the rest: p-values are at most about 50 times its own."""
+
+FEWEST_SEEN = 3
+"""Errors of each kind in the pilot for an exact test. The rate of a rarer event is too uncertain
+to fix a threshold; the rate beyond a rank does not depend on the pilot."""
+
+TYPICAL = special.ndtri((np.arange(5) + 0.5) / 5)  # standard errors at which counts are predicted
 
 
 class ChosenEvent(NamedTuple):
@@ -27,6 +38,7 @@ class ChosenEvent(NamedTuple):
     rank: int
     """Rank of the false score beyond which the event begins; 0: the event is the fixed cut."""
     weight: float
+    """0: tested exactly, see `Events`."""
     share: float
 
     def events(self, counts: Ints) -> Events:
@@ -50,20 +62,30 @@ class ChosenEvent(NamedTuple):
 
 
 def choose(
-    pilot: Ints, families: Sequence[Family], query: Query, share: float
+    pilot: Ints, families: Sequence[Family], query: Query, share: float, *, exact: bool = False
 ) -> list[ChosenEvent]:
     """Choose events for a bound at the query's δ, and one against its claim, by the pilot's counts.
 
     A claim about more than one δ may be refuted best by another event, so only such a claim gets
-    an event of its own. The events divide `share` of the error among them.
+    an event of its own. The events divide `share` of the error among them. If `exact`, most of it
+    goes to one fixed event that is tested exactly, unless the pilot saw too little of it.
     """
     views = [_View(family, family.bins(pilot), query) for family in families]
     best = max(views, key=lambda view: float(view.promise.max()))
     at = int(best.promise.argmax())
-    claim = query.claim
-    if claim is None or claim.telling_deltas == (query.delta,):
-        return best.around(at, share)
-    chosen = best.around(at, (1 - CLAIM_SHARE) * share)
+    claim, kept = query.claim, 1.0
+    if claim is not None and claim.telling_deltas != (query.delta,):
+        kept -= CLAIM_SHARE
+    chosen = best.around(at, kept * share)
+    if exact:
+        own = EXACT_SHARE * kept * share
+        # The complement of an event begins at the other end, and the test looks at both rates.
+        tested = [view.exactly(own) for view in views if view.family.top]
+        seen, event = max(tested, key=lambda found: found[0])[1:]
+        if seen >= FEWEST_SEEN:
+            chosen = [event, best.event(at, 1.0, kept * share - own)]
+    if claim is None or kept == 1:
+        return chosen
     strengths = [view.against(claim) for view in views]
     strongest = int(np.argmax([strength.max() for strength in strengths]))
     cut = int(strengths[strongest].argmax())
@@ -93,6 +115,25 @@ class _View:
         low = _lower(n_true * tpr, n_true, z * np.sqrt(1 - weight**2)) / n_true - self.delta
         high = _upper(np.maximum(n * fpr, 1), z * weight) / n
         return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
+
+    def exactly(self, share: float) -> tuple[float, int, ChosenEvent]:
+        """Return the best event for an exact test, which orders outcomes by a limit of the loss.
+
+        The result is the mean of this limit, the errors of the rarer kind that the pilot saw, and
+        the event.
+        """
+        n, n_true = self.trials
+        # A complement that the pilot never missed may be missed later.
+        tpr = np.minimum(self.cautious_tpr, 1 - _upper(1.0, CAUTION) / self.ladder.trials_true)
+        outcomes = EventCounts(
+            _typical(n, self.cautious_fpr)[:, :, None], n, _typical(n_true, tpr)[:, None], n_true
+        )
+        level = share * self.error
+        shown = loss_shown(outcomes, self.delta, either_rate=True, level=level)
+        means = np.maximum(shown, 0).mean(axis=(1, 2))
+        cut = int(means.argmax())
+        seen = min(self.ladder.false[cut], self.ladder.trials_true - self.ladder.true[cut])
+        return float(means[cut]), int(seen), ChosenEvent(self.family, cut, 0, 0.0, share)
 
     def weights(self, fpr: Floats, tpr: Floats) -> Floats:
         """Return the share of the false positives in the standard error of ln((TPR − δ)/FPR)."""
@@ -147,7 +188,15 @@ class _View:
         return ChosenEvent(self.family, cut, rank, float(weight), share)
 
 
-def _upper(count: Floats, z: Floats | float) -> Floats:
+def _typical(trials: int, rate: Floats) -> Ints:
+    """Return quantiles of binomial counts at rates, shape [rates, quantiles]."""
+    rarer = np.clip(np.minimum(rate, 1 - rate), 1e-9, 0.5)[:, None]
+    counts = _upper(trials * rarer, TYPICAL * np.sqrt(1 - rarer))
+    counts = np.round(np.clip(counts, 0, trials / 2)).astype(np.int64)
+    return np.where(rate[:, None] > 0.5, trials - counts, counts)
+
+
+def _upper(count: Floats | float, z: Floats | float) -> Floats:
     """Return the upper limit of a Poisson mean, z standard errors up [Wilson1931]."""
     return np.asarray(count * (1 - 1 / (9 * count) + z / (3 * np.sqrt(count))) ** 3, np.float64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from dpframe.plugins import (
     estimate_from_boxes,
 )
 from dpframe.stats import histograms, tradeoff
+from dpframe.stats.exact_test import EventCounts, exact_region
 from dpframe.stats.joint import joint_staircases
 
 EDGES = 1023  # bins are then narrow enough that rounding costs less than half a percent of a bound
@@ -155,6 +157,9 @@ UP = (Family(top=True, says=1), Family(top=False, says=0))
 DOWN = (Family(top=True, says=0), Family(top=False, says=1))
 
 
+_exact_region = functools.lru_cache(maxsize=2)(exact_region)  # a p-value asks for many errors
+
+
 class Events(NamedTuple):
     """Events with their counts and their shares of the error; every field has shape [k].
 
@@ -165,7 +170,7 @@ class Events(NamedTuple):
     trials_false: Ints
     true: Ints
     trials_true: Ints
-    weight: Floats
+    weight: Floats  # of `dpframe.stats.joint`; 0 for a fixed event that is tested exactly
     share: Floats  # of the error; the sum is at most 1
     ranked: HostArray  # True if the event lies beyond a rank; False for a fixed threshold
 
@@ -182,9 +187,19 @@ class Events(NamedTuple):
         """The estimated true-positive rates, shape [k]."""
         return np.asarray(self.true / self.trials_true, np.float64)
 
-    def staircases(self, error: float) -> Floats:
+    def staircases(self, error: float, query: Query) -> Floats:
         """Return staircases that all hold together with probability 1 − error, [k, corners, 2]."""
-        return joint_staircases(*self[:5], np.minimum(error * self.share, 1))
+        fixed = np.where(self.weight > 0, self.weight, 0.5)  # the rows of 0 are replaced
+        rows = list(joint_staircases(*self[:4], fixed, np.minimum(error * self.share, 1)))
+        for place in np.flatnonzero(self.weight == 0).tolist():
+            counts = EventCounts(*(int(column[place]) for column in self[:4]))
+            share = float(self.share[place])
+            level = share * (1 - query.confidence)
+            region = _exact_region(counts, query.delta, either_rate=True, level=level)
+            rows[place] = region(share * error)[0]
+        # A corner that is repeated adds nothing to a union of boxes.
+        corners = np.arange(max(map(len, rows)))
+        return np.stack([row[np.minimum(corners, len(row) - 1)] for row in rows])
 
     def only(self, chosen: Sequence[int]) -> Events:
         """Return the chosen events."""
@@ -263,11 +278,11 @@ def estimate_from_events(
     `rates` are estimated (FPR, TPR) of many events, shape [k, 2], for the privacy profile.
     """
     events = joined(parts)
-    at_level = events.staircases(1 - query.confidence)
+    at_level = events.staircases(1 - query.confidence, query)
     bounds = np.array([epsilon_of(one[None], query.delta) for one in at_level])
     best = int(bounds.argmax())
     if bounds[best] == 0:  # nothing is certified: report the event that comes closest
-        loose = events.staircases(1.0)
+        loose = events.staircases(1.0, query)
         best = int(np.argmax([epsilon_of(one[None], query.delta) for one in loose]))
     loudest = set(np.argsort(-bounds, kind="stable")[:KEPT].tolist())
     if query.claim is not None:
@@ -276,7 +291,7 @@ def estimate_from_events(
         loudest |= set(np.argsort(-gaps.min(axis=1), kind="stable")[:KEPT].tolist())
     kept = events.only(sorted(loudest))
     estimate = estimate_from_boxes(
-        kept.staircases,
+        functools.partial(kept.staircases, query=query),
         query,
         epsilon=loss_of(events.fpr[best], events.tpr[best], query.delta),
         epsilon_upper=max(shown.epsilon, float(bounds.max())),

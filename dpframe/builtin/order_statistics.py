@@ -88,7 +88,8 @@ def _fixed_events(
     edges = _events.grid(*pilots)
     pilot, counts = (np.stack([bin_counts(edges, s) for s in group]) for group in (pilots, rest))
     query = query._replace(trials=(len(rest[0]), len(rest[1])))
-    chosen = choose(pilot.astype(np.int64), families, query, share)
+    exact = is_enumerable(*query.trials)
+    chosen = choose(pilot.astype(np.int64), families, query, share, exact=exact)
     return [one.events(counts) for one in chosen]
 
 
@@ -139,7 +140,9 @@ class OrderStatistics(Estimator, name="order-statistics"):
     the scores, the direction and the rank; a tenth of the error stays with the ranks 1, 3, 9, ….
     If many scores are tied, events are fixed thresholds instead, whose counts are binomial. On raw
     scores, without a pilot, ranks get nine tenths of the error, and fixed thresholds get one tenth
-    in case the scores are discrete.
+    in case the scores are discrete. With up to 1,000 trials on each side, nearly all that fixed
+    thresholds and the chosen rank get goes to one threshold whose rates are tested together exactly
+    (`dpframe.stats.exact_test`), unless its event is too rare for the pilot to choose it.
 
     The only assumption is that outputs are independent and identically distributed. The point value
     is that of the event that gives the bound.
@@ -150,7 +153,8 @@ class OrderStatistics(Estimator, name="order-statistics"):
     reference: ClassVar[str] = (
         "[Kairouz2015, theorem 2.1] (arXiv:1311.0776) for events beyond order statistics, whose "
         "probabilities are Beta; exact binomial limits [Clopper1934] "
-        "(doi:10.1093/biomet/26.4.404), of both error rates together"
+        "(doi:10.1093/biomet/26.4.404), of both error rates together; up to 1,000 trials an "
+        "unconditional exact test [Boschloo1970] (doi:10.1111/j.1467-9574.1970.tb00104.x)"
     )
 
     direction: Literal["either", "up", "down"] = "either"
@@ -177,7 +181,8 @@ class OrderStatistics(Estimator, name="order-statistics"):
         pilot = np.asarray(layout["pilot"], np.int64)
         shares = self.families()
         families = [family for family, _ in shares]
-        chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
+        exact = is_enumerable(*query.trials)
+        chosen = choose(pilot, families, query, 1 - LADDER_SHARE, exact=exact)
         events = [one.events(counts) for one in chosen]
         events += [_events.geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
         return _events.estimate_from_events(

@@ -66,11 +66,13 @@ class Evidence(NamedTuple):
     "unconditional" (the same, of one event, or of it and its reverse): all tested together at .99a
     by `dpframe.stats.exact_test`, and each limited as by "clopper-pearson" at .01as;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
-    `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
-    each histogram at a/2; "one-run" (m, r, v, h, s): canaries, guesses, right guesses, or the sum
-    of their weights if they have ranks from 1 to h > 0; "betting" (against, way, round, k, k′, g,
-    h): draws from D and D′ in bins with the weights g and h, in one of two ways to bet against the
-    bound (0), the claim (1), or it with resolution (2).
+    `dpframe.stats.joint`; with w = 0 a fixed event that `dpframe.stats.exact_test` tests at as, in
+    one way, for either rate, with outcomes ordered at s(1 − confidence); "total-variation"
+    (k, n, t, n′, b): an event of histograms with b bins, each histogram at a/2; "one-run"
+    (m, r, v, h, s): canaries, guesses, right guesses, or the sum of their weights if they have
+    ranks from 1 to h > 0; "betting" (against, way, round, k, k′, g, h): draws from D and D′ in bins
+    with the weights g and h, in one of two ways to bet against the bound (0), the claim (1), or it
+    with resolution (2).
     """
 
     theorem: str

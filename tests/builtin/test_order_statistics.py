@@ -25,6 +25,8 @@ from dpframe.builtin.events import (
 )
 from dpframe.builtin.order_statistics import OrderStatistics, ascending, rank_counts
 from dpframe.interfaces.statistic import count_scores
+from dpframe.plugins import epsilon_of
+from dpframe.stats.exact_test import EventCounts, exact_region
 from dpframe.stats.histograms import bin_counts
 
 FAMILIES = (*UP, *DOWN)
@@ -363,3 +365,55 @@ def test_rank_events_hold_their_trials() -> None:
     assert events.trials_true.tolist() == [10, 10]
     assert events.true.tolist() == [0, 0]  # rank 1 and 3 both lie in the top bin
     assert events.fpr.tolist() == [1 / 9, 3 / 9]
+
+
+# --- the exact test, up to 1,000 trials
+
+
+def test_one_event_is_tested_exactly_as_its_evidence_says() -> None:
+    """Its bound can be computed from the evidence alone."""
+    rng = np.random.default_rng(1)
+    draws = [rng.laplace(size=(2, n)) + np.array([[0.0], [1.0]]) for n in (1000, 300)]
+    pilot, counted = [(noise[0], noise[1]) for noise in draws]
+    found = on_grid(pilot, counted, query(300))
+    assert found.evidence is not None
+    assert found.evidence.theorem == "joint"
+    (row,) = [row for row in found.evidence.design if row[3] == 0]
+    ((k, n, t, m, weight, share),) = [term for term in found.evidence.terms if term[4] == 0]
+    own = found.shares[found.evidence.design.index(row)]
+    assert row == (0, n, m, weight, share)
+    assert (n, m) == (300, 300)
+    counts = EventCounts(int(k), int(n), int(t), int(m))
+    region = exact_region(counts, 0.0, either_rate=True, level=share * 0.05)
+    assert own.epsilon_lower == pytest.approx(epsilon_of(region(share * 0.05), 0.0), rel=1e-12)
+    assert share == pytest.approx(0.9 * 0.98)
+
+
+@pytest.mark.parametrize("trials", [(1000, 1001), (1001, 1000), (1001, 1001)])
+def test_no_event_is_tested_exactly_with_more_trials(trials: tuple[int, int]) -> None:
+    counted = scores(1, trials[0])[0], scores(2, trials[1])[1]
+    found = on_grid(scores(0, 1000), counted, query(*trials))
+    assert found.evidence is not None
+    assert all(row[3] > 0 for row in found.evidence.design)
+
+
+def test_no_rare_event_is_tested_exactly_that_the_pilot_hardly_saw() -> None:
+    """Its rate beyond a rank does not depend on the pilot."""
+    rng = np.random.default_rng(0)
+    draws = [rng.normal(size=(2, n)) + np.array([[0.0], [6.0]]) for n in (1000, 500)]
+    pilot, counted = [(noise[0], noise[1]) for noise in draws]
+    found = on_grid(pilot, counted, query(500, delta=1e-5))
+    assert found.evidence is not None
+    assert all(row[3] > 0 for row in found.evidence.design)
+    assert found.epsilon_lower is not None
+    assert found.epsilon_lower > 4
+
+
+def test_raw_decisions_are_tested_exactly() -> None:
+    rng = np.random.default_rng(3)
+    coins = (rng.random(300) < 0.27, rng.random(300) < 0.73)
+    found = OrderStatistics().estimate_scores(coins, query(300), rng)
+    assert found.evidence is not None
+    (row,) = [row for row in found.evidence.design if row[3] == 0]
+    assert row[:3] == (0, 270, 270)
+    assert row[4] == pytest.approx(0.1 * 0.98)

@@ -178,9 +178,9 @@ def test_pilot_and_fixed_events_of_raw_scores_add_up(monkeypatch: pytest.MonkeyP
     pilots = []
     whole = _raw.choose
 
-    def watched(pilot: Any, *args: Any) -> Any:
+    def watched(pilot: Any, *args: Any, **exact: bool) -> Any:
         pilots.append(pilot.sum(axis=1))
-        return whole(pilot, *args)
+        return whole(pilot, *args, **exact)
 
     monkeypatch.setattr(_raw, "choose", watched)
     rng = np.random.default_rng(0)
