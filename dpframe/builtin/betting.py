@@ -176,7 +176,7 @@ def above(counts: HostArray) -> HostArray:
     return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
 
 
-FIRST_ROUND = 24  # draws of the first round, on each side
+FIRST_ROUND = 8  # draws of the first round, on each side
 LEAST_ROUND = 4  # draws of a round
 GROWTH, LATER = 12, 6  # a round is 1/GROWTH of all before it, and later 1/LATER
 LATER_FROM = 10_000  # draws from which LATER applies

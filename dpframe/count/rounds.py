@@ -123,7 +123,7 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     )
 
 
-FIRST_ROUND = 24
+FIRST_ROUND = 8
 """Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
 EARLY_PARTS, LATE_PARTS, LATE_FROM = 16, 5, 20_000

@@ -37,7 +37,8 @@ MECHANISMS = HERE / "specs" / "bench-mechanisms.csv"
 RESULTS = HERE / "specs" / "bench-results.csv"
 FIGURE = HERE.parents[1] / "docs" / "images" / "rivals.svg"
 FEWEST, DOUBLINGS, REPEATS, CONFIDENCE = 25, 10, 5, 0.95
-FIRST_ROUND, LEAST_ROUND, GROWTH = 24, 4, 8  # draws; a later round is 1/GROWTH of all before it
+FIRST_ROUND, LEAST_ROUND, GROWTH = 8, 4, 8  # draws; a later round is 1/GROWTH of all before it
+FOR_BINS = 24  # draws of the first round of the other methods, from which they choose bins
 OURS = ("order-statistics", "betting", "threshold", "histogram-split", "histogram")
 FIELDS = ("mechanism", "method", "draws", "alarms", "bound", "seconds")
 Row = dict[str, str]
@@ -94,9 +95,10 @@ def at_any_time(
 ) -> tuple[Estimate, float]:
     """Return the same from rounds of draws; looking after each of them costs nothing."""
     statistic, state, total, stop = method.statistic(), None, 0, math.inf
-    layout = statistic.bind(*(side[:FIRST_ROUND] for side in scores))
+    first = FIRST_ROUND if method.name == "betting" else FOR_BINS
+    layout = statistic.bind(*(side[:first] for side in scores))
     while total < len(scores[0]):
-        size = max(LEAST_ROUND, total // GROWTH) if total else FIRST_ROUND
+        size = max(LEAST_ROUND, total // GROWTH) if total else first
         size = min(size, len(scores[0]) - total)
         counts = np.asarray(statistic.zero(layout), np.int64)
         for side, own in enumerate(scores):

@@ -102,6 +102,16 @@ def test_nothing_is_bet_on_the_first_round() -> None:
     assert BETTING.conclude(state, (), asked(500, PureDP(0.1))).epsilon_lower == 0
 
 
+@pytest.mark.parametrize("claim", [PureDP(1.0), ApproxDP(1.0, 1e-3)])
+def test_outputs_of_one_dataset_alone_are_refuted_by_sixteen_draws(claim: Any) -> None:
+    """The best bet takes 4.8, and the goal of the bench is four times as many."""
+    scores = (np.full(16, -40.0), np.full(16, 40.0))
+    query = Query((16, 16), claim.default_delta, 0.95, claim)
+    found = Betting().estimate_scores(scores, query, np.random.default_rng(0))
+    assert found.p_value is not None
+    assert found.p_value <= 0.05
+
+
 def test_a_state_is_not_changed_by_what_comes_later() -> None:
     rounds, claim = some_rounds(4, 6, 5), PureDP(0.2)
     state = played(rounds[:5], asked(0, claim))

@@ -57,17 +57,17 @@ def test_cells_of_other_trials_share_whole_rounds_only() -> None:
 
 @pytest.mark.usefixtures("coarse_bounds")
 def test_fewer_trials_in_the_same_round_may_be_inconclusive() -> None:
-    """The extreme counts of 44 trials refute the claim at 3 %, and those of 41 do not."""
+    """The extreme counts of 31 trials refute the claim at 3 %, and those of 29 do not."""
     record = audit(
         {
             "schema": 1,
-            "audit": {"name": "two", "trials": 44, "confidence": 0.97, "multiplicity": "none"},
+            "audit": {"name": "two", "trials": 31, "confidence": 0.97, "multiplicity": "none"},
             "pair": {"use": "zeros-ones"},
             "mechanism": [{"use": "randomized-response", "params": {"epsilon": 2.0}}],
             "attack": [{"use": "majority-vote"}],
             "estimator": [{"use": "betting"}],
             "run": {"stop": "never"},
-            "sweep": {"audit.trials": [44, 41]},
+            "sweep": {"audit.trials": [31, 29]},
         }
     )
     assert [cell.verdict for cell in record.cells] == ["consistent", "inconclusive"]

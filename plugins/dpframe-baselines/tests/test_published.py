@@ -279,7 +279,7 @@ def test_the_page_shows_what_refutes_the_mechanisms_of_dp_auditorium():
         ("sniper", "26 tests; at most 1.0 standard errors above the best one"),
         ("statdp", "60 shares; largest deviation 2.0 standard errors"),
         ("sequential", "| laplace | 0.1 | 920 | 115 | "),
-        ("auditorium", "| non_private_mean_v2 | inf | inf | 19 | 56 | 200 | – | – | 25600 |"),
+        ("auditorium", "| non_private_mean_v2 | inf | inf | 19 | 36 | 200 | – | – | 25600 |"),
         ("zanella", "| jeffreys | 1 | 0.05 | 0 | inf | 0.000, inf |"),
         ("xiang", "60 rows; largest deviation 2.4e-05 of the bound"),
         ("steinke", "60 rows; largest deviation 0.002 of the bound"),
