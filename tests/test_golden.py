@@ -96,6 +96,16 @@ def test_a_difference_is_told_with_its_place() -> None:
     assert len(runs.differences(stored, now, 0.0)) == 4
 
 
+def test_the_last_digit_of_a_score_in_an_event_may_differ() -> None:
+    def told(*events: str) -> int:
+        return len(runs.differences(*({"witness": event} for event in events), 1e-9))
+
+    assert told("scores 0.0389456 or more", "scores 0.0389457 or more") == 0
+    assert told("scores 0.0389456 or more", "scores 0.0389468 or more") == 1
+    assert told("scores 0.0389456 or more", "scores 0.0389456 or less") == 1
+    assert told("entry 3 is 1", "entry 2 is 1") == 1
+
+
 def test_a_cell_that_is_gone_or_new_is_told() -> None:
     told = runs.differences({"cells": {"a": 1}}, {"cells": {"b": 1}}, 1e-9)
     assert told == ['cells | a: stored 1, now "absent"', 'cells | b: stored "absent", now 1']

@@ -152,8 +152,8 @@ MUTANTS = [
         12,
         "shares sum to 1.1",
         f"{BUILTIN}/order_statistics.py",
-        "query, 1 - LADDER_SHARE)",
-        "query, 1.0)",
+        "query, 1 - LADDER_SHARE, exact",
+        "query, 1.0, exact",
         (SHARES,),
     ),
     Mutant(

@@ -82,6 +82,12 @@ def answer(
     columns = np.array(terms, np.float64).T
     if theorem == "unconditional":
         together = exactly(one, terms, error)
+    exact, weights = [], columns[4]
+    for k, n, hits, n_true, weight, share in terms if theorem == "joint" else ():
+        assert weight >= 0
+        if not weight:
+            row = [[k, n, n_true - hits, n_true, 1]]
+            exact.append((share, exactly(one, row, error * share / 0.99)))
 
     def boxes(level: float) -> Any:
         if theorem == "unconditional":
@@ -94,8 +100,11 @@ def answer(
             apart = np.broadcast_to(apart, (len(apart), *corners.shape[1:]))
             return np.concatenate([corners, apart])
         if theorem == "joint":
-            k, n, hits, n_true, weight, share = columns
-            return joint_staircases(k, n, hits, n_true, weight, np.minimum(level * share, 1))
+            k, n, hits, n_true, weight, share = columns[:, weights > 0]
+            apart = joint_staircases(k, n, hits, n_true, weight, np.minimum(level * share, 1))
+            corners = [*apart, *(region(level * s)[0] for s, region in exact)]
+            longest = np.arange(max(map(len, corners)))
+            return np.stack([one[np.minimum(longest, len(one) - 1)] for one in corners])
         if theorem == "clopper-pearson":
             k, n, j, t, share = columns
             sides = ((k, n), (j, t))
