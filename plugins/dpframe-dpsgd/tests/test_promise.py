@@ -62,7 +62,9 @@ def check(record, repeats, canary):
         for point in cell["estimate"]["tradeoff"]:
             found = [bound(point, delta) for delta in DELTAS]
             assert (found <= claimed + 1e-9).all()
-            told += max(found) > 0.1
+        for epsilon, delta in cell["estimate"]["profile_lower"]:
+            assert epsilon <= claim.epsilon_at(delta) + 1e-9
+        told += cell["estimate"]["epsilon_lower"] > 0.1
     assert told >= max(1, repeats // 4)  # the bounds say something
 
 
