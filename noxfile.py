@@ -77,7 +77,8 @@ def slow(session: nox.Session) -> None:
     """Run the tests of full size."""
     enter(session, "main", *MAIN)
     session.run("pip", "install", "-q", "pytest-split")
-    session.run("pytest", "-m", "slow", *split())
+    os.environ["PYTHONPATH"] = str(ROOT / "tests/quality")
+    session.run("pytest", "-m", "slow", "-p", "in_time", *split())
 
 
 def run_plugins(session: nox.Session, *options: str) -> None:
@@ -105,7 +106,8 @@ def plugins(session: nox.Session) -> None:
 @nox.session(name="slow-plugins")
 def slow_plugins(session: nox.Session) -> None:
     """Run the slow tests of every plugin."""
-    run_plugins(session, "-m", "slow", "-n", "2")
+    os.environ["PYTHONPATH"] = str(ROOT / "tests/quality")
+    run_plugins(session, "-m", "slow", "-p", "in_time", "-n", "2")
 
 
 @nox.session
