@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import dpframe
 from dpframe.commands.audit import load
 from dpframe.errors import SpecError
+from dpframe_pipelines.programs.command_lines import CommandError, prepare
 
 SHELL = """
 read -r load
@@ -107,6 +109,15 @@ def test_a_command_that_breaks_the_protocol_fails_its_cell(script: str, message:
     cell = audited(script, params={"wait": 0.5})
     assert cell.status == "failed"
     assert re.search(message, cell.reason), cell.reason
+
+
+def test_a_command_that_ended_before_it_was_asked_is_not_waited_for() -> None:
+    params = {"argv": ["sh", "-c", "read -r load; exit 3"], "folder": None, "wait": 0.5}
+    conversation = prepare({**params, "given": {}}, 0)
+    while conversation._lines.empty():
+        os.sched_yield()  # the thread that reads sees the end
+    with pytest.raises(CommandError, match="ended with exit code 3 instead of answering"):
+        conversation()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ Plain Python from 3.8 on, which a worker runs; see `command.Command`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import queue
@@ -42,8 +43,10 @@ class Conversation:
         try:
             if self._process is None:
                 self._start()
-            elif not self._lines.empty() and (extra := self._lines.get()):
-                raise self._problem(f"wrote a second line for one release: {_shown(extra)}")
+            elif not self._lines.empty():
+                if extra := self._lines.get():
+                    raise self._problem(f"wrote a second line for one release: {_shown(extra)}")
+                self._lines.put("")  # its end, which `_answer` reports
             self._number += 1
             self._write(json.dumps({"release": self._number, "seed": random.getrandbits(53)}))
             answer = self._answer()
@@ -112,13 +115,16 @@ class Conversation:
         if process is not None:
             process.kill()
             process.wait()
+            with contextlib.suppress(OSError):  # nobody reads what was still to be written
+                process.stdin.close()
 
     __del__ = end
 
 
 def _read(out: Any, lines: Any) -> None:
-    while line := out.readline(_LONGEST):
-        lines.put(line)
+    with out:
+        while line := out.readline(_LONGEST):
+            lines.put(line)
     lines.put("")
 
 
