@@ -201,7 +201,7 @@ def altered(contents: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any
     return found, place
 
 
-@pytest.mark.parametrize("number", [25, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [10, pytest.param(500, marks=pytest.mark.slow)])
 def test_altered_certificates_are_refused(certificates: dict[str, Any], number: int) -> None:
     """Five hundred alterations miss a hole for 1 % of them with probability .7 %."""
     rng, wrong, harmless = random.Random(24), 0, 0
@@ -344,7 +344,11 @@ def test_forged_guesses_by_hand(certificates: dict[str, Any], name: str) -> None
             checked(contents)
 
 
-@pytest.mark.parametrize("stated", [[], [-5.0], [GaussianDP(0.6).epsilon_at(1e-8)]])
+@pytest.mark.parametrize("stated", [
+    [],
+    pytest.param([-5.0], marks=pytest.mark.slow),
+    pytest.param([GaussianDP(0.6).epsilon_at(1e-8)], marks=pytest.mark.slow),
+])  # fmt: skip
 def test_stated_losses_decide_nothing(certificates: dict[str, Any], stated: list[float]) -> None:
     """A curve is tested at losses that the checker computes, whatever the certificate states."""
     whole = certificates["one-run"]
