@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dpframe_pipelines.programs.command_lines import CommandError, prepare
 
 import dpframe
 from dpframe.commands.audit import load
 from dpframe.errors import SpecError
-from dpframe_pipelines.programs.command_lines import CommandError, prepare
 
 SHELL = """
 read -r load
