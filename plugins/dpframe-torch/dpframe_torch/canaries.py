@@ -7,7 +7,7 @@ import json
 import secrets
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import default_collate
 
-from dpframe_torch import auditing, scoring
+from dpframe_torch import auditing, findings, scoring
 from dpframe_torch.records import (
-    KINDS,
     REPLACING,
     CanaryError,
     Doubt,
@@ -33,6 +32,7 @@ from dpframe_torch.records import (
     inputs_of,
     make,
 )
+from dpframe_torch.training_set import TrainingSet, check_data, check_records, with_canaries
 from dpframe_torch.watching import Watch
 
 Bools = npt.NDArray[np.bool_]
@@ -66,39 +66,6 @@ def _uses_of(data: Any, coins: str) -> Uses:
         return USES.setdefault(data, {}).setdefault(coins, Uses())
     except TypeError:  # a list
         return Uses()
-
-
-class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are not read
-    """A training set with the canaries that their coins include, in the original order."""
-
-    def __init__(self, data: Any, inside: dict[int, Any], source: Whole) -> None:
-        self.data = data
-        self.inside = inside
-        self.source = source
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, place: int) -> Any:
-        if not -len(self) <= place < len(self):  # IndexError ends a loop over the records
-            raise IndexError(
-                f"canaries.train_set has no record {place:,}, because it has {len(self):,} "
-                "records: canaries replaced records and shifted indices; choose the indices of a "
-                "Subset from range(len(canaries.train_set)), or pass the subset to Canaries"
-            )
-        source = int(self.source[place])
-        # A copy, because a script that changes records in place would change only canaries that
-        # are in, and their scores would show the coins.
-        return self.data[source] if source >= 0 else copy_of(self.inside[-1 - source])
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and "data" in self.__dict__ and hasattr(self.data, name):
-            raise AttributeError(
-                f"canaries.train_set.{name}: {name} of the original data would not match the "
-                "records here, because canaries replaced records and shifted indices; read "
-                "it from the records"
-            )
-        raise AttributeError(name)
 
 
 class Canaries:
@@ -153,7 +120,7 @@ class Canaries:
         held_out: Any = None,
         out: str | Path | None = "runs/canaries",
     ) -> None:
-        _check(train_set, number, kind, records, seed)
+        check_data(train_set, number, kind, records, seed)
         self.kind: str = kind if records is None else "own"
         self.number = len(records) if hasattr(records, "__len__") else number
         self.folder = None if out is None else Path(out)
@@ -175,7 +142,7 @@ class Canaries:
             if any(one is not None for one in (classes, vocabulary, length)):
                 raise CanaryError("records: they need no classes=, vocabulary= or length=")
             given = records(making) if callable(records) else records
-            _check_records(train_set, given)
+            check_records(train_set, given)
             made = [given[i] for i in range(self.number)]
         else:
             of = Making(train_set, making, classes, vocabulary, length)
@@ -342,9 +309,11 @@ class Canaries:
             raise CanaryError(f"batch: {batch!r} is not a number of canaries, at least 1")
         watched, remarks = self.watched, list[str]()
         if watched is not None:
-            watched.check_model(model)
-            remarks += watched.warnings(self._members, epsilon, engine, self._other_inputs)
-            remarks += watched.doubts_of_epsilon(epsilon, delta, engine)
+            findings.check_model(watched, model)
+            remarks += findings.warnings_of(
+                watched, self._members, epsilon, engine, self._other_inputs
+            )
+            remarks += findings.doubts_of_epsilon(watched, epsilon, delta, engine)
             remarks += self._of_trainings(watched)
             if watched.gradients is not None:
                 remarks += watched.gradients.warnings()
@@ -403,7 +372,7 @@ class Canaries:
                 "watched": None if watched is None else watched.described(),
             },
             limits=[
-                *(watched.unchecked() if watched is not None else ()),
+                *(findings.unchecked(watched) if watched is not None else ()),
                 *self._of_augmentation(),
                 *LIMITS,
             ],
@@ -529,7 +498,7 @@ class Canaries:
 
     def _with(self, members: Bools) -> TrainingSet:
         replacing = self.kind in REPLACING
-        return _training_set(self._data, self.records, members, self._places, replacing)
+        return with_canaries(self._data, self.records, members, self._places, replacing)
 
     def _reference_coins(self, number: int) -> Bools:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -569,69 +538,6 @@ class Canaries:
             return None
         label = fields_of(self.records[0]).label
         return [int(data[int(place)][label]) for place in places]
-
-
-def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
-    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        raise CanaryError("train_set: must be a dataset with a length and indices, not a stream")
-    if isinstance(data, TrainingSet):
-        raise CanaryError("train_set: it has canaries already")
-    if isinstance(data, DataLoader):
-        raise CanaryError("train_set: it is a DataLoader; pass its dataset")
-    if isinstance(data, tuple) and all(isinstance(one, Tensor | np.ndarray) for one in data):
-        raise CanaryError("train_set: it is a tuple of arrays; pass TensorDataset(*tensors)")
-    if kind not in KINDS:
-        raise CanaryError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
-    if records is None and number > len(data):
-        raise CanaryError(f"number: {number:,} canaries, but the data have {len(data):,} records")
-    if not len(data):
-        raise CanaryError("train_set: it is empty")
-    try:
-        data[0]
-    except (KeyError, TypeError) as error:
-        raise CanaryError(
-            f"train_set: {type(data).__name__} has no record [0] ({type(error).__name__}: "
-            f"{error}); wrap it in a torch.utils.data.Dataset"
-        ) from None
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
-        raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
-
-
-def _check_records(data: Any, records: Any) -> None:
-    if not (hasattr(records, "__len__") and len(records)):
-        of = "there are none" if hasattr(records, "__len__") else "they have no length; pass a list"
-        raise CanaryError(f"records: {of}")
-    if _form(records[0]) != _form(data[0]):
-        raise CanaryError(
-            f"records: a canary is {_form(records[0])}, a record of the training set is "
-            f"{_form(data[0])}; they must have the same form, because batches contain both"
-        )
-
-
-def _form(record: Any) -> str:
-    """Describe the parts of a record, which a batch needs to be equal in all records."""
-    if isinstance(record, Mapping):
-        return f"a mapping with {', '.join(sorted(map(str, record)))}"
-    if isinstance(record, tuple | list):
-        return f"a sequence of {len(record)}"
-    return type(record).__name__
-
-
-def _training_set(
-    data: Any, records: list[Any], members: Bools, places: Whole, replacing: bool
-) -> TrainingSet:
-    """Insert the included canaries, and leave out the excluded ones."""
-    marks = -1 - np.arange(len(records))
-    source: Whole = np.arange(len(data))
-    if replacing:
-        source[places] = marks
-        source = np.delete(source, places[~members])
-    else:
-        source = np.insert(source, places[members], marks[members])
-    inside = {int(i): records[i] for i in np.flatnonzero(members)}
-    return TrainingSet(data, inside, source)
 
 
 LIMITS = (

@@ -12,7 +12,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,10 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from dpframe_torch import clipping, independence
-from dpframe_torch.accounting import Loss
-from dpframe_torch.checks import RARE, NoiseMeter, norm_of, p_of_evenness, p_of_missing, p_of_total
+from dpframe_torch.checks import NoiseMeter, norm_of
 from dpframe_torch.gradients import GradientCanaries
-from dpframe_torch.records import CanaryError, Doubt, keys_of
-from dpframe_torch.scoring import check_model, gathered_objects, inner_of, ranks
+from dpframe_torch.records import CanaryError, keys_of
+from dpframe_torch.scoring import check_model, inner_of, ranks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -36,9 +34,7 @@ KEY = "dpframe_run"
 """The key under which the metadata of a state_dict names the run."""
 FEWEST_ROWS = 3  # of a batch with which independence is checked
 TRIAL_BATCHES = 3  # such batches: a head that starts at zero hides everything in the first
-FEWEST_STEPS = 10  # before batches are judged
 SUM_ROUNDING = 1e-3  # of sums in float32, at most
-SUM_OF_FROZEN = 1e-9  # rounding of sums in float64, at most
 
 
 class Hook:
@@ -198,7 +194,7 @@ class Watch:
         self.start = [p.detach().clone() for p in self.trainable]
         self.shapes = sorted(tuple(p.shape) for p in self.trainable)
         frozen = [p for p in inner.parameters() if not p.requires_grad]
-        self.frozen = [(p, _sum_of(p)) for p in frozen]
+        self.frozen = [(p, sum_of(p)) for p in frozen]
         called = [inner]
         if type(model).__name__ == "GradSampleModuleNoOp":  # it calls inner.forward, without hooks
             called.append(model)
@@ -434,390 +430,6 @@ class Watch:
             tensor = tensor.movedim(place, 0) if place >= 0 else tensor
         return tensor
 
-    # Findings.
-
-    def check_model(self, model: torch.nn.Module) -> None:
-        """Raise CanaryError unless this model was trained in this run."""
-        if self.foreign is not None:
-            raise CanaryError(
-                f"the weights are those of run {self.foreign}, the canaries are of run {self.run}: "
-                "load the checkpoint of this run"
-            )
-        inner = inner_of(model)
-        self.unlike = inner is not self.model and not _same_weights(inner, self.model)
-        if inner is self.model or self.loaded is not None:
-            now = [p for p in inner.parameters() if p.requires_grad]
-            same = len(now) == len(self.start) and all(
-                a.shape == b.shape and torch.equal(a.detach().to(b.device), b)
-                for a, b in zip(now, self.start, strict=False)
-            )
-            if same:
-                raise CanaryError(
-                    "the model has the weights from before the training, those it had when "
-                    "canaries.watch was called: nothing to audit; call watch before the first step"
-                )
-
-    def warnings(
-        self,
-        members: Bools,
-        epsilon: float | None,
-        engine: Any,
-        others: Callable[[], Iterable[Tensor]] = tuple,
-    ) -> list[str]:
-        """Return warnings in words, from the counts of all ranks.
-
-        Args:
-            members: the coins, shape [m].
-            epsilon: of the claim.
-            engine: Opacus's PrivacyEngine, or None.
-            others: returns inputs of records that are no canaries. It is called only if canaries
-                seem to be missing or misplaced, because equal inputs cause the same.
-        """
-        places = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
-        own = np.bincount(places[places >= 0].numpy(), minlength=len(members))
-        seen = np.sum(gathered_objects(own), axis=0)
-        # A batch of distributed training is what all ranks had in a step.
-        every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
-        rows = np.array([sum(one) for one in every], float)
-        apart = ~self.canaries.shared()
-        warnings = self._of_canaries(seen[apart], rows, members[apart])
-        uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
-        if (warnings or uneven) and seen.any():
-            apart = ~self.canaries.shared(others())
-            warnings = self._of_canaries(seen[apart], rows, members[apart])
-            uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
-        if self.held_out_rows:
-            warnings.append(
-                f"records of held_out were trained on, {self.held_out_rows:,} times: "
-                "measurements on them say nothing about new data"
-            )
-        warnings += map(Doubt, self.noise.warnings())
-        claimed = engine is not None or (epsilon is not None and math.isfinite(epsilon))
-        if self.optimizer is None:
-            text = "the optimiser was not watched: batches, clipping and noise were not checked"
-            warnings.append(Doubt(f"{text}; pass it to canaries.watch") if claimed else text)
-        elif not self.rows and not self.before:
-            warnings.append(
-                Doubt(
-                    "the watched optimiser made no step: pass the one that trains the model; "
-                    "canaries, batches and noise were not checked"
-                )
-            )
-        else:
-            warnings += uneven
-            warnings += self._of_other_parameters()
-            warnings += map(Doubt, self._of_accountant(rows, engine))
-        warnings += map(Doubt, self._of_clipping(claimed, engine))
-        if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
-            warnings.append(
-                Doubt(
-                    "the weights may not be those of the end of this training: "
-                    + (
-                        "the model is not the one that was watched and its weights differ"
-                        if self.unlike
-                        else "they were loaded after it from a file that does not name its run"
-                    )
-                    + "; an earlier checkpoint, an average of weights or another run shows less of "
-                    "what this training leaked, or nothing"
-                )
-            )
-        made = self.before + len(self.rows)
-        if self.before:
-            text = (
-                f"{self.before:,} of {made:,} steps were made by an earlier process, so their "
-                "canaries, batches and noise were not checked, and gradient scores do not include "
-                "them"
-            )
-            warnings.append(Doubt(text) if self.before > made / 2 else text)
-        if self.loaded and (step := self.loaded[0] + len(self.rows) - self.loaded[1]) != made:
-            text = (
-                f"the weights are those after step {step:,} of {made:,}: "
-                "the claim covers the whole training, so this audit sees only part of it"
-            )
-            warnings.append(Doubt(text) if step < made / 2 else text)
-        return warnings
-
-    def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
-        """Compare the canaries with unique inputs with what was trained on."""
-        warnings: list[str] = []
-        trained = int(rows.sum())
-        inside, outside = int(members.sum()), int((~members).sum())
-        present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
-        if not trained:
-            unseen = len(rows) or (self.optimizer is None and not self.before)
-            return [
-                Doubt(
-                    "the model was given no batch in train mode and with gradients, so neither its "
-                    "records nor its batches were checked: it was trained in eval mode, as a copy, "
-                    "or compiled after canaries.watch (watch the compiled model)"
-                )
-            ] * bool(unseen)
-        if not len(seen):
-            return [
-                Doubt(
-                    "other records have the same inputs as the canaries, so it was not checked "
-                    "that the training saw them: use canaries with inputs of their own, such as "
-                    "random-gradient, or own records="
-                )
-            ]
-        if not seen.any():
-            return [
-                Doubt(
-                    "no canary was recognised in what the model was given: an augmentation, a "
-                    "normalisation after the loader or another precision changes canaries, or the "
-                    "loader reads other data than canaries.train_set; the bound holds, but shows "
-                    "little"
-                )
-            ]
-        if absent > outside / 10:
-            warnings.append(
-                Doubt(
-                    f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
-                    "reads other data than canaries.train_set, or has the indices of the original "
-                    "data"
-                )
-            )
-        # A record is in no batch with probability ∏(1 − b/n) ≤ exp(−Σb/n), b being the sizes.
-        missing = inside - present
-        chance = math.exp(-trained / max(1, self.records))
-        if trained >= self.records and p_of_evenness(seen[members], len(rows)) < RARE / 2:
-            # A shuffled loader leaves out less than a batch in its first epoch.
-            chance = min(chance, float(np.median(rows)) / self.records)
-        if missing and p_of_missing(missing, inside, chance) < RARE / 2:
-            text = (
-                f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
-                "drop_last, a subset or an augmentation leaves them out"
-            )
-            warnings.append(Doubt(text) if missing > inside / 2 else text)
-        elif missing > inside / 2:
-            warnings.append(
-                Doubt(
-                    f"only {present:,} of {inside:,} canaries that are in were trained on: the "
-                    "training was short, or a sampler, a subset or an augmentation leaves them out"
-                )
-            )
-        # In uniform batches of given sizes the canaries' number varies at most like a binomial.
-        hits, share = int(seen[members].sum()), inside / max(1, self.records)
-        rare = share < 1 and p_of_missing(trained - hits, max(1, trained), 1 - share) < RARE
-        if rare and hits < 0.9 * trained * share and not warnings:
-            text = (
-                f"canaries were recognised {hits:,} times in what was trained on, and "
-                f"{trained * share:,.0f} times were expected: an augmentation changes some of "
-                "them, a sampler prefers other records, or other data are trained on too"
-            )
-            warnings.append(Doubt(text) if hits < trained * share / 2 else text)
-        return warnings
-
-    def _of_batches(self, rows: Floats, seen: Any, epsilon: float | None, engine: Any) -> list[str]:
-        steps, n = len(rows), self.records
-        if steps < FEWEST_STEPS or not n:
-            return []
-        warnings = []
-        accounted = engine is not None or hasattr(self.optimizer, "expected_batch_size")
-        rate = min(rows.mean() / n, 1.0)
-        if (accounted or epsilon is not None) and rate < 0.999:
-            meaning = (
-                "Opacus's accountant assumes Poisson sampling, so its ε does not hold here"
-                if accounted
-                else "do not claim an ε whose accountant assumes Poisson sampling, as Opacus's does"
-            )
-            if p_of_evenness(rows, n) < RARE:
-                size = round(float(np.median(rows)))
-                dropped = (
-                    ", and drop_last leaves out the rest of every epoch"
-                    if n % size and rows.min() == rows.max() and steps > 2 * n // size
-                    else ""
-                )
-                warnings.append(
-                    f"batches are not Poisson samples: nearly all have {size:,} records, as from a "
-                    f"shuffled loader{dropped}; {meaning}"
-                )
-            elif p_of_evenness(seen, steps) < RARE:
-                warnings.append(
-                    "batches are not Poisson samples: all canaries were seen about equally "
-                    f"often, as from a shuffled loader; {meaning}"
-                )
-        expected = getattr(self.optimizer, "expected_batch_size", None)
-        if expected:
-            world = getattr(self.optimizer, "world_size", 1)
-            expected *= self.accumulated * world
-            rounded = self.accumulated * world  # Opacus rounds down, in each rank
-            now = rows[self.since :]  # Opacus's optimiser may be a second one
-            if len(now) and _differs(now, n, expected / n, (expected + rounded) / n):
-                warnings.append(
-                    f"a step had {now.mean():.1f} records on average, but Opacus's "
-                    f"expected_batch_size is {expected:g}: the batch size that is trained with is "
-                    "not the one that is accounted for"
-                )
-        return [*map(Doubt, warnings)] if accounted else warnings
-
-    def _of_other_parameters(self) -> list[str]:
-        """Name parameters that changed although the watched optimiser does not train them."""
-        if self.loaded is not None or self.loaded_unnamed is not None:
-            return []
-        own = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        changed = sum(
-            id(p) not in own
-            and (p.shape, p.dtype) == (old.shape, old.dtype)
-            and not torch.equal(p.detach().to(old.device), old)
-            for p, old in zip(self.trainable, self.start, strict=True)
-        )
-        changed += sum(
-            id(p) not in own and self._is_thawed(p) and _has_other_sum(p, old)
-            for p, old in self.frozen
-        )
-        if not changed:
-            return []
-        of = len(self.trainable) + len(self.frozen)
-        text = (
-            f"{changed} of {of} parameters changed although the watched optimiser "
-            "does not train them, so another one does: its steps were not checked"
-        )
-        if not hasattr(self.optimizer, "noise_multiplier"):
-            return [text]
-        return [Doubt(f"{text}, and the accountant's ε does not cover them")]
-
-    def _is_thawed(self, p: Tensor) -> bool:
-        """True if a frozen parameter was trained; merging LoRA changes its value, too."""
-        return p.requires_grad or p.grad is not None or id(p) in self.thawed
-
-    def _of_clipping(self, claimed: bool, engine: Any) -> Iterator[str]:
-        """Name steps whose gradients of single records were not clipped, or not noised."""
-        made = len(self.rows)
-        if claimed and self.mixed:
-            yield f"{self.mixed}, so clipping does not limit what a single record changes"
-        if self.bare:
-            yield (
-                f"{self.bare:,} of {made:,} steps were made by {type(self.plain).__name__}.step() "
-                "and not by the optimiser that make_private returned: they had no clipping and no "
-                "noise, and the accountant did not count them; call step() of the private optimiser"
-            )
-        if self.others:
-            names = ", ".join(sorted(self.others))
-            yield (
-                f"another optimiser ({names}) made {self.others.total():,} steps on the watched "
-                "parameters, and their clipping and noise were not seen: train with the watched "
-                "optimiser alone"
-            )
-        if claimed and self.beside[1]:
-            yield (
-                f"between its steps, a model with the same parameters was trained, "
-                f"{self.beside[1]:,} steps without gradients of single records: ε does not cover "
-                "that model, nor an average of its weights; do not release it"
-            )
-        if self.longest > 1 + clipping.TOLERANCE and not self.unclipped:
-            yield (
-                f"the gradient of a record was {self.longest:.2g} times as long as the clipping "
-                "norm in the sum of a step: gradients of single records were not clipped"
-            )
-        if self.ghost > 1 + clipping.TOLERANCE:
-            yield (
-                f"ghost clipping clips to a norm {self.ghost:.2g} times as large as the "
-                "optimiser's, by which the noise is scaled: gradients of single records were not "
-                "clipped"
-            )
-        if self.unclipped:
-            yield (
-                f"{self.unclipped:,} of {made:,} steps summed their gradients to more than the "
-                "clipping norm times their records: gradients of single records were not clipped"
-            )
-        if self.unscaled:
-            yield (
-                f"{self.unscaled:,} of {made:,} steps of ghost clipping had no norms of single "
-                "records, so nothing was clipped: call the criterion that make_private returned"
-            )
-        if claimed and self.optimizer is not None and not self.opacus and made:
-            if engine is not None or any(hasattr(p, "grad_sample") for p in self.trainable):
-                yield (
-                    f"the watched optimiser ({type(self.plain).__name__}) is not Opacus's, so "
-                    "clipping and noise were not checked: call canaries.watch after make_private"
-                )
-            elif self.whole:
-                yield (
-                    f"{self.whole:,} of {made:,} steps had no gradients of single records: the "
-                    "backward pass covered a whole batch, and clipping its gradient "
-                    "(clip_grad_norm_) does not limit any record; clip the gradient of each record"
-                )
-
-    def doubts_of_epsilon(self, epsilon: float | None, delta: float, engine: Any) -> list[str]:
-        """Compare a stated ε with that of the observed steps, unless an accountant counted them."""
-        counted = getattr(getattr(engine, "accountant", None), "history", None)
-        spent = {key: steps for key, steps in self.spent.items() if key[0] > 0}
-        if epsilon is None or counted or not spent:
-            return []
-        more = Loss(spent, float(delta)).exceeds(float(epsilon))
-        if more is None:
-            return []
-        noises = ", ".join(f"{noise:g}" for noise in sorted({noise for noise, _ in spent}))
-        rates = ", ".join(f"{rate:.4g}" for rate in sorted({rate for _, rate in spent}))
-        return [
-            Doubt(
-                f"epsilon = {epsilon:.4g} is claimed, but {sum(spent.values()):,} observed steps "
-                f"with noise multiplier {noises} and sampling rate {rates} give {more:.4g} at "
-                f"δ = {delta:g}"
-            )
-        ]
-
-    def unchecked(self) -> list[str]:
-        """Return sentences on what could not be checked, for the report."""
-        sentences = []
-        if (counts := self.evaluated[1].tolist()) != [0, 0]:
-            sentences.append(
-                f"Between steps the model was evaluated on canaries, {counts[1]:,} times on some "
-                f"that are in and {counts[0]:,} times on some that are out: ε covers no choice "
-                "that uses this, such as when to stop or which weights to keep."
-            )
-        if self.opacus and hasattr(self.wrapper, "_per_sample_gradient_norms"):
-            sentences.append(
-                "Not checked: with ghost clipping, gradients of single records exist only inside "
-                "Opacus."
-            )
-        elif self.opacus and self.rows and not self.computed:
-            sentences.append(
-                "Not checked: by how much gradients of single records were clipped (batches that "
-                f"are split, or larger than {clipping.MOST_ROWS}), but for the norm of their sum."
-            )
-        if not self.tried and not self.mixed:
-            sentences.append(
-                "Not checked: that the model's output for a record does not depend on the other "
-                "records of its batch."
-            )
-        if self.optimizer is not None and not self.opacus:
-            sentences.append(
-                "Not checked: noise and clipping of an optimiser that is not Opacus's."
-            )
-        return sentences
-
-    def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
-        history = getattr(getattr(engine, "accountant", None), "history", None)
-        if not history:
-            return []
-        warnings = []
-        counted = sum(steps for _, _, steps in history)
-        if counted != (made := self.before + len(rows)):
-            warnings.append(
-                f"the accountant counted {counted:,} steps, and {made:,} were made since "
-                "canaries.watch was called"
-            )
-        noises = {noise for noise, _, _ in history}
-        if self.noise.claimed and noises != self.noise.claimed:
-            counted_noises, used = (
-                ", ".join(f"{x:g}" for x in sorted(s)) for s in (noises, self.noise.claimed)
-            )
-            warnings.append(
-                f"the accountant counted noise multipliers {counted_noises}, the optimiser used "
-                f"{used}"
-            )
-        rate = sum(rate * steps for _, rate, steps in history) / counted
-        mean = float(rows.mean()) if len(rows) else 0.0
-        n = self.records
-        if len(rows) and n and _differs(rows, n, rate, rate):
-            warnings.append(
-                f"the accountant assumed batches of {rate * n:.1f} records on average, but "
-                f"they had {mean:.1f}"
-            )
-        return warnings
-
     def described(self) -> dict[str, Any]:
         """Return counts for the record; none of them reveals a single canary."""
         return {
@@ -835,41 +447,13 @@ def _called(method: weakref.WeakMethod[Callable[..., None]], *args: Any) -> None
         call(*args)
 
 
-def _sum_of(p: Tensor) -> tuple[float, float]:
+def sum_of(p: Tensor) -> tuple[float, float]:
     """Return the sum of a parameter and that of its magnitudes, in place of a copy."""
     try:
         total = float(torch.sum(p.detach(), dtype=torch.float64))
         return total, float(p.detach().abs().sum(dtype=torch.float64))
     except (RuntimeError, TypeError):  # numbers of less than eight bits have no sums
         return 0.0, 0.0
-
-
-def _has_other_sum(p: Tensor, old: tuple[float, float]) -> bool:
-    total, magnitude = _sum_of(p)
-    return abs(total - old[0]) > SUM_OF_FROZEN * max(magnitude, old[1])
-
-
-def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    """True if two models have equal parameters, up to the rounding of half precision."""
-    pairs = list(zip_longest(one.parameters(), other.parameters()))
-    return all(
-        a is not None
-        and b is not None
-        and a.shape == b.shape
-        and torch.allclose(a.detach().float().cpu(), b.detach().float().cpu(), 1e-2, 1e-4)
-        for a, b in pairs
-    )
-
-
-def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
-    """True if steps use more or fewer of n records than probabilities low to high allow.
-
-    Differences below 2 % are ignored: they hardly change ε, and drop_last causes them.
-    """
-    share = rows.mean() / n
-    if low * 0.98 <= share <= high * 1.02:
-        return False
-    return p_of_total(rows.sum(), n * len(rows), low, high) < RARE
 
 
 def _tensors(value: Any, name: Any = None) -> Iterator[tuple[Any, Tensor]]:

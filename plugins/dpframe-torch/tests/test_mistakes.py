@@ -7,7 +7,8 @@ import pytest
 import torch
 from dpframe_torch import clipping
 from dpframe_torch.checks import p_of_squares
-from dpframe_torch.watching import _has_other_sum, _sum_of
+from dpframe_torch.findings import has_other_sum
+from dpframe_torch.watching import sum_of
 from scipy import stats
 from torch_support import mistakes
 from torch_support.mistakes import MISTAKES, outcome, run
@@ -167,9 +168,9 @@ def test_merged_lora_is_no_training_of_frozen_parameters():
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float8_e4m3fn])
 def test_frozen_parameters_of_any_type_are_compared_or_left_alone(dtype):
     p = torch.nn.Parameter(torch.ones(5).to(dtype), requires_grad=False)
-    total, magnitude = _sum_of(p)
+    total, magnitude = sum_of(p)
     assert (total, magnitude) in [(5.0, 5.0), (0.0, 0.0)]
-    assert not _has_other_sum(p, (total, magnitude))
+    assert not has_other_sum(p, (total, magnitude))
 
 
 def test_the_table_of_pitfalls_has_every_mistake():

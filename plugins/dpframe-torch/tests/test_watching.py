@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
+from dpframe_torch.findings import _of_other_parameters
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Subset, random_split
 from torch_support import DELTA, Noisy, Script, network, plain, private_step, table
@@ -557,13 +558,13 @@ def test_other_trainable_parameters_raise_no_false_alarm():
     for x, y in DataLoader(canaries.train_set, batch_size=40, shuffle=True):
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-    assert canaries.watched._of_other_parameters() == []
+    assert _of_other_parameters(canaries.watched) == []
     with torch.no_grad():
         model[0].weight += 1.0
-    assert "1 of 4 parameters changed" in canaries.watched._of_other_parameters()[0]
-    assert len(canaries.watched._of_other_parameters()) == 1
+    assert "1 of 4 parameters changed" in _of_other_parameters(canaries.watched)[0]
+    assert len(_of_other_parameters(canaries.watched)) == 1
     model.half()
-    assert canaries.watched._of_other_parameters() == []
+    assert _of_other_parameters(canaries.watched) == []
 
 
 class Wrapped(torch.nn.Module):
