@@ -64,7 +64,7 @@ class Verified:
         if self.blocks:
             chances = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
             yield f"{self.drawn} of {self.blocks} blocks drawn again and compared bit for bit"
-            yield f"forged blocks would be found: {', '.join(chances)};"
+            yield f"forged blocks would be detected: {', '.join(chances)};"
             yield f"a share f of forged blocks goes unnoticed with probability (1 − f)^{self.drawn}"
 
 

@@ -14,6 +14,7 @@ from dpframe.common.text import escape
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import markdown, scores
 from dpframe.report.findings import outcomes
+from dpframe.report.number_format import plural
 from dpframe.report.verdict_text import OutcomeKind
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
@@ -186,7 +187,7 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
     if rest := alarming[len(shown) :]:
         labels = Counter(label for label, _, _ in rest)
         counts = ", ".join(f"{number} of {label}" for label, number in labels.most_common(5))
-        more = f", and {len(labels) - 5} other mechanisms" if len(labels) > 5 else ""
+        more = f", and {plural(len(labels) - 5, 'other mechanism')}" if len(labels) > 5 else ""
         text = f"{len(rest)} more cells: {counts}{more}"
         yield _annotation(file, None, f"and {len(rest)} more", text)
 

@@ -218,7 +218,7 @@ def _reasons(cell: CellRecord, *, alone: bool) -> Iterator[tuple[Kind, str]]:
     """
     why, state = cell.reason or NO_REASON, verdict_text.state(cell)
     if verdict_text.is_unexpected(cell):
-        text = f"expected {WORDS[cell.expected]}, found: {WORDS[state]}"
+        text = f"expected: {WORDS[cell.expected]}; got: {WORDS[state]}"
         yield Kind.UNEXPECTED, text
     if cell.status != "ok" and not alone:
         yield Kind.FAILED, f"failed: {why}"
@@ -252,7 +252,7 @@ def _listed(places: list[Place]) -> str:
     axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
     full = math.prod(map(len, axes)) == len(places) > 1 == len({len(place) for place in places})
     if not full:
-        return _first("; ", [" ".join(place) for place in places])
+        return _first("; ", [", ".join(place) for place in places])
     # The key is written once: `dim 1, 2, 8`.
     values = ([first, *(part.partition(" ")[2] for part in rest)] for first, *rest in axes)
     return "; ".join(_first(", ", texts) for texts in values)
@@ -292,7 +292,7 @@ def _exact(record: Record) -> Iterator[Finding]:
         pairs = plural(cell.exact.pairs, "pair")
         yield _evidence(f"It does so on {cell.exact.exceeding} of {pairs}.")
     if len(wrong) > MOST_LISTED:
-        yield _evidence(f"{len(wrong) - MOST_LISTED} more mechanisms exceed their sensitivity.")
+        yield _evidence(f"Further mechanisms that exceed theirs: {len(wrong) - MOST_LISTED}.")
     for label, number in [one for one in kept.items() if one[0] not in wrong][:MOST_LISTED]:
         if number:
             yield _evidence(
@@ -316,7 +316,9 @@ def _stated(record: Record) -> Iterator[Finding]:
             "dataset agree with that distribution."
         )
     if len(ordered) > MOST_LISTED:
-        yield _evidence(f"{len(ordered) - MOST_LISTED} more mechanisms state their distribution.")
+        yield _evidence(
+            f"Further mechanisms with stated distributions: {len(ordered) - MOST_LISTED}."
+        )
 
 
 def _events(record: Record) -> Iterator[Finding]:
@@ -335,7 +337,7 @@ def _events(record: Record) -> Iterator[Finding]:
         if search.ignored:
             yield _evidence(f"Ignored as known: {_some(search.ignored)}.")
     if len(searched) > MOST_LISTED:
-        yield _evidence(f"There are {len(searched) - MOST_LISTED} more witnesses.")
+        yield _evidence(f"Further witnesses: {len(searched) - MOST_LISTED}.")
     if searched:
         yield _evidence(
             "dpframe show --witness prints this pair and attack as a spec.",
@@ -374,7 +376,7 @@ def _meanings(record: Record) -> Iterator[Finding]:
     alone = len(cells) == 1 and bool(consistent)  # then its reason says how it ended
     searched = [] if alone else [(cell.mechanism.label, covered(cell)) for cell in cells]
     for label, extent in [one for one in searched if one[1]][:MOST_LISTED]:
-        yield _meaning(f"The search of {label} was {extent}.")
+        yield _meaning(f"The search of {label} {extent}.")
     if m > 1 or len(record.cells) > 1 or record.audit.looks > 1:  # else the answer says it
         yield from map(_meaning, validity(record))
     silent = [cell for cell in cells if cell.status == "ok" and cell.verdict is None]
@@ -392,10 +394,10 @@ def validity(record: Record) -> Iterator[str]:
     certified = [estimate for estimate in estimates if estimate.certified]
     if m and certified and (m == 1 or record.audit.multiplicity != "none"):
         levels = sorted({percent(estimate.confidence) for estimate in certified})
-        each = f" ({' or '.join(levels)} each)" if m > 1 else ""
+        each = f" ({' or '.join(levels)} each)" if len(certified) > 1 else ""
         number = "Both" if len(certified) == 2 else f"All {len(certified)}"
         bounds = f"{number} bounds hold simultaneously" if len(certified) > 1 else "The bound holds"
-        yield f"{bounds} with {sure} confidence{each}."
+        yield f"{bounds} with {sure if each or m == 1 else levels[0]} confidence{each}."
     if (looks := record.audit.looks) > 1:
         together = percent(1 - 1.5 * (1 - record.audit.confidence))
         yield (
@@ -411,7 +413,7 @@ def _power_command(record: Record) -> str:
         return ""
     changes = (word for text in record.spec.overrides for word in ("--set", text))
     command = ["dpframe", "plan", record.spec.path, *changes, f"--power={POWER:g}"]
-    return f"Its power: {shlex.join(command)}"
+    return f"Power: {shlex.join(command)}"
 
 
 def _limits(record: Record) -> Iterator[Finding]:
@@ -443,7 +445,7 @@ def _limits(record: Record) -> Iterator[Finding]:
             "Others may show more."
         )
     if failed := sum(cell.status == "failed" for cell in cells):
-        yield _untried(f"{plural(failed, 'cell')} could not be run: nothing is known about them.")
+        yield _untried(f"{plural(failed, 'cell')} could not be run, so nothing is known there.")
     if undecided := sum(verdict_text.state(cell) == "inconclusive" for cell in cells):
         number = plural(undecided, "cell")
         yield _untried(f"{number} could not have decided either way: inconclusive.")
@@ -453,7 +455,7 @@ def _limits(record: Record) -> Iterator[Finding]:
             f"{reason} ({number})" for reason, number in reasons.most_common(MOST_LISTED)
         )
         rest = len(reasons) - MOST_LISTED
-        more = f"; and {rest} more reasons" if rest > 0 else ""
+        more = f"; and {plural(rest, 'more reason')}" if rest > 0 else ""
         yield _untried(f"{plural(len(record.skipped), 'combination')} skipped: {text}{more}.")
 
 
@@ -522,7 +524,7 @@ def _worst_of(cells: list[CellRecord], groups: list[Group]) -> str:
     return (
         f"{verdict_text.measure(cell)}{', inconclusive' * mixed}"
         + (f", by {' · '.join(by)}" if by else "")
-        + (f", at {' '.join(at)}" if at else "")
+        + (f", at {', '.join(at)}" if at else "")
     )
 
 

@@ -116,7 +116,7 @@ def plural(count: int, noun: str) -> str:
 
 _TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b)"
-    r"|(?<=[=≥≤±]) (?=[\d.∞−-])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
+    r"|(?<=[=≥≤±>]) (?=[\d.∞−-])|(?<=[░▒▓█]) (?=[≤>])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
     r"|(?<=\bin) (?=nats\b)|(?<=\bother) (?=\d)| (?=[\d.]+$)"
 )
 

@@ -132,7 +132,7 @@ def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
     elif cell.stated is not None:
         description = f"{COMPUTED}: {cell.stated.words}; by its draws: {description}"
     if surprising(cell):
-        prefix = f"expected {expected}, found: " if cell.expected else ""
+        prefix = f"expected: {expected}; got: " if cell.expected else ""
         return CellOutcome(OutcomeKind.FAILED, f"{prefix}{description}")
     if cell.expected is not None:
         return CellOutcome(OutcomeKind.PASSED, f"as expected: {description}")
@@ -261,7 +261,8 @@ def slack(cell: CellRecord) -> list[SlackPart]:
 
 def meanings_of_slack() -> dict[str, str]:
     """Return the definition of each part of the slack, in their order."""
-    return {name: text for name, text in meanings(SlackRecord).items() if name != "limit"}
+    texts = meanings(SlackRecord).items()
+    return {name: text.partition("; null")[0] for name, text in texts if name != "limit"}
 
 
 # The answer: the verdict on a whole audit.
@@ -292,7 +293,7 @@ def headline(record: Record) -> Headline:
     met = (expected := expectations(record)) is not None and expected.met and not expected.surprises
     others = ""
     if violated:
-        answer = f"{violated} of {plural(m, 'claim')} violated"
+        answer = f"{violated} of {m} claims violated" if m > 1 else "The claim is violated"
         answer += f", {computed['violated']} {COMPUTED}" if computed["violated"] else ""
         answer += f", {'all' if violated > 1 else 'as'} expected" if met else ""
         other = "one" if consistent == 1 else consistent

@@ -257,11 +257,11 @@ class SlackRecord(RecordPart):
     """
 
     pair: Number | None
-    """claimed ε minus the exact ε of this pair; null if the exact ε is unknown or infinite, in
-    which case the next part includes it"""
+    """claimed ε minus the exact ε of this pair; null if that is unknown or infinite, and then
+    included in the next part"""
     attack: Number | None
-    """that ε minus the most that the counted events of this attack show at infinitely many draws;
-    null if this limit is unknown or infinite, in which case the next part includes it"""
+    """that ε minus the most that this attack's events could show with infinitely many draws; null
+    if that limit is unknown or infinite, and then included in the next part"""
     limit: Literal["exact", "learned"] | None
     """`exact` if the limit of the attack comes from known probabilities; `learned` if it is
     `estimate.epsilon_upper`, an upper limit from the counts, so that `attack` is at least, and

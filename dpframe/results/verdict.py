@@ -156,8 +156,8 @@ def _power_note(cell: CellRecord) -> str:
     if (power := cell.power) is None or saw_nothing(cell):
         return ""
     return (
-        f"; a loss of {_rounded_up(power.epsilon)} or more ({power.model}) would have been found "
-        f"with probability {power.probability:g}, if the attack had seen all of it"
+        f"; a loss of {_rounded_up(power.epsilon)} or more ({power.model}) would have been "
+        f"detected with probability {power.probability:g}, if the attack had seen all of it"
     )
 
 
@@ -175,11 +175,11 @@ def ended(cell: CellRecord) -> str:
         return ""
     limit = coverage.limit or 0.0
     return {
-        "decided": "ended by its decision",
-        "trials": f"ended by its {limit:,.0f} trials",
-        "seconds": f"ended by its {limit:g} s after {cell.trials[0]:,} trials",
-        "pairs": "ended because no pair was left",
-        "lost": "ended by a crash of the black box",
+        "decided": "stopped once the claim was decided",
+        "trials": f"stopped at its limit of {limit:,.0f} trials",
+        "seconds": f"stopped at its limit of {limit:g} s, after {cell.trials[0]:,} trials",
+        "pairs": "stopped because no pair was left",
+        "lost": "stopped when the black box crashed",
     }[coverage.ended_by]
 
 
@@ -195,11 +195,11 @@ def covered(cell: CellRecord) -> str:
         on_largest, on_median = coverage.detectable, coverage.detectable_median
         at = "" if coverage.drawn == 1 else " on the pair with most draws"
         if on_largest is None:
-            loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
+            loss = f"no loss would have been detected with probability {coverage.probability:g}{at}"
         else:
             loss = (
                 f"a loss of {_rounded_up(on_largest)} or more (randomised response) would have "
-                f"been found with probability {coverage.probability:g}{at}"
+                f"been detected with probability {coverage.probability:g}{at}"
             )
         if at and on_largest != on_median:
             loss += ", none" if on_median is None else f", one of {_rounded_up(on_median)}"

@@ -253,6 +253,6 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         )
     if search.ended_by == "seconds":
         notes.append(
-            f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"
+            f"stopped at the time limit after {search.drawn:,} of {search.cell.trials:,} trials"
         )
     return tuple(notes)

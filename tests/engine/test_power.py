@@ -530,6 +530,6 @@ def test_consistent_cells_say_what_they_would_have_shown_if_asked() -> None:
     assert told.power.epsilon > 1
     loss = f"; a loss of {math.ceil(told.power.epsilon * 1000) / 1000:.4g} or more"
     assert told.reason == (
-        f"{plain.reason}{loss} (randomised response) would have been found with probability 0.8, "
-        "if the attack had seen all of it"
+        f"{plain.reason}{loss} (randomised response) would have been detected with probability "
+        "0.8, if the attack had seen all of it"
     )

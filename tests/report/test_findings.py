@@ -45,7 +45,7 @@ def with_verdicts(violated: int, consistent: int, inconclusive: int, failed: int
         ((0, 0, 0, 2), "No verdict on any of 2 claims: 2 not tested. 720"),
         (
             (1, 0, 0),
-            "1 of 1 claim violated. With 95 % confidence this is not a false alarm. 720 million",
+            "The claim is violated. With 95 % confidence this is not a false alarm. 720 million",
         ),
         ((1, 2, 0), "1 of 3 claims violated; no violation found for the other 2. With 95 %"),
         ((2, 1, 1), "2 of 4 claims violated; no violation found for 1; 1 inconclusive. With 95 %"),
@@ -69,8 +69,8 @@ def test_a_headline_says_if_all_was_expected() -> None:
     assert "expected" not in str(headline(unmet))
     assert [one.what for one in of(unmet, Kind.WARNING)] == ["Expectations: 3 of 4 met, 1 not met."]
     (unexpected,) = of(unmet, Kind.UNEXPECTED)
-    assert unexpected.where == "ε 0.1 dim 2"
-    assert "expected violated, found: no violation found" in unexpected.what
+    assert unexpected.where == "ε 0.1, dim 2"
+    assert "expected: violated; got: no violation found" in unexpected.what
 
 
 def test_a_headline_that_may_rest_on_exceptions_says_so() -> None:
@@ -92,7 +92,7 @@ def test_a_headline_that_may_rest_on_exceptions_says_so() -> None:
     said = "0 % of the answers on D and 0.12 % on D′ were exceptions"
     assert answer() == f"1 of 2 claims violated (in one cell {said})"
     del cells[1]
-    assert answer() == f"1 of 1 claim violated ({said})"
+    assert answer() == f"The claim is violated ({said})"
 
 
 def test_findings_come_in_the_order_of_their_kinds() -> None:
@@ -108,7 +108,7 @@ def test_findings_come_in_the_order_of_their_kinds() -> None:
     assert "simultaneously" not in text
     assert "private" not in text
     assert "More draws certify more of the loss" in text
-    assert "nothing is known about them" in text
+    assert "so nothing is known there" in text
 
 
 def test_the_first_lines_name_claim_pair_columns_and_neighbours() -> None:
@@ -173,7 +173,7 @@ def test_bounds_of_one_claim_are_not_called_adjusted() -> None:
     assert of(found, Kind.MEANING) == []  # the answer has the confidence
     assert list(validity(found)) == ["The bound holds with 95 % confidence."]
     many = record([made_records.cell(m=10**6)], m=10**6)
-    assert "99.999995 % each" in " ".join(map(str, of(many, Kind.MEANING)))
+    assert "holds with 99.999995 % confidence" in " ".join(map(str, of(many, Kind.MEANING)))
 
 
 def worst(cells: Any, **changes: Any) -> list[str]:
@@ -187,10 +187,10 @@ def test_violated_cells_come_first_then_the_largest_ratio() -> None:
     for cell, lower, verdict in zip(cells, lowers, verdicts, strict=True):
         cell["estimate"]["epsilon_lower"] = lower
         cell["verdict"] = verdict
-    assert worst(cells) == ["certified 3.00 of claimed 1, at ε 1 dim 2"]
+    assert worst(cells) == ["certified 3.00 of claimed 1, at ε 1, dim 2"]
     for cell in cells:
         cell["verdict"] = "consistent"
-    assert worst(cells) == ["certified 0.500 of claimed 0.1, at ε 0.1 dim 1"]
+    assert worst(cells) == ["certified 0.500 of claimed 0.1, at ε 0.1, dim 1"]
 
 
 def test_the_worst_cell_without_claims_bounds_or_runs() -> None:

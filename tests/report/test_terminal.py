@@ -147,7 +147,7 @@ def test_the_map_marks_failures_surprises_and_the_worst_repeat(records, show):
     text = show(records.record(cells), 160, numbers=False)
     assert "○▒ ▶✗█" in text
     assert "of repeats the worst" in text
-    assert "certified 20.0 of claimed 1, at dim 2 repeat 1" in text
+    assert "certified 20.0 of claimed 1, at dim 2, repeat 1" in text
 
 
 def test_repeats_are_a_mean_a_deviation_and_a_tally(records, show):
@@ -245,3 +245,20 @@ def test_a_title_with_three_swept_keys_names_the_third(records, show):
     text = show(records.record(cells), numbers=False)
     assert "laplace, scale 0" in text
     assert "laplace, scale 1" in text
+
+
+def test_a_table_has_no_column_of_dashes_and_breaks_no_title(records, show):
+    violated = show(records.record([records.cell("copy-input", 1.0, 2)]), 80)
+    assert "violated" in violated
+    assert "at most" not in violated
+    cell = records.cell("laplace", 1.0, 2)
+    cell["mechanism"]["label"] = "a" * 21
+    assert "at most" in show(records.record([cell]), 80)
+
+
+def test_only_cells_with_notes_have_a_heading(records):
+    cells = [records.cell("laplace", 1.0, 2), records.cell("copy-input", 1.0, 2)]
+    cells[0]["estimate"]["notes"] = ["a note"]
+    console = Console(file=io.StringIO(), width=80)
+    render_notes(as_record(records.record(cells)), console)
+    assert "copy-input" not in console.file.getvalue()

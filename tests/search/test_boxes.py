@@ -283,7 +283,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
         patch.setattr(pace.Clock, "left", left)
         found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     assert found.search.pairs < 8
-    assert any("ended by the time budget" in note for note in found.estimate.notes)
+    assert any("stopped at the time limit" in note for note in found.estimate.notes)
     again = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     assert again.search.pairs == found.search.pairs
     assert again.trials[0] > found.trials[0]
@@ -310,4 +310,4 @@ def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPat
     played = len(cut.estimate.wealth)
     assert 0 < played < len(whole.estimate.wealth)
     assert cut.estimate.wealth == whole.estimate.wealth[:played]
-    assert any("ended by the time budget" in note for note in cut.estimate.notes)
+    assert any("stopped at the time limit" in note for note in cut.estimate.notes)

@@ -75,9 +75,11 @@ def test_a_consistent_search_states_its_coverage():
     assert found.tried == ["zero", "one"]
     assert found.untried == ["NULL", "two tables", "another value of loss"]
     assert 1.5 < found.detectable <= found.detectable_median < 4
-    assert "ended by its 200 trials" in cell.reason
+    assert "stopped at its limit of 200 trials" in cell.reason
     assert "never tried: NULL, two tables; not tried: other values of loss; add" in cell.reason
-    assert "or more (randomised response) would have been found with probability 0.8" in cell.reason
+    assert (
+        "or more (randomised response) would have been detected with probability 0.8" in cell.reason
+    )
 
 
 def test_a_search_of_parameters_lists_untried_values():
@@ -108,7 +110,7 @@ def test_a_violation_states_no_loss_that_it_would_have_shown():
 def test_the_limit_of_time_is_named():
     cell = audit(trials=2**40, run={"seconds": 0.2})
     assert cell.search.coverage.ended_by == "seconds"
-    assert "ended by its 0.2 s after" in cell.reason
+    assert "stopped at its limit of 0.2 s, after" in cell.reason
 
 
 class Wrong(Neighbourhood, name="wrong"):
@@ -138,11 +140,11 @@ def test_one_pair_of_a_test_has_a_coverage(tmp_path):
     (cell,) = record.cells
     assert cell.search.coverage.ended_by == "trials"
     assert cell.search.coverage.detectable > 1
-    assert "ended by its 300 trials" in cell.reason
+    assert "stopped at its limit of 300 trials" in cell.reason
 
 
 def test_an_undecided_test_names_its_limit(tmp_path):
-    with pytest.raises(UndecidedError, match="ended by its 32 trials"):
+    with pytest.raises(UndecidedError, match="stopped at its limit of 32 trials"):
         assert_dp(noisy, d0=[1.0], d1=[0.0], epsilon=4.0, trials=32, out=tmp_path)
 
 

@@ -353,4 +353,4 @@ def test_the_session_sets_the_seconds_and_a_green_test_says_its_cost(
     )
     assert "1 passed" in done.stdout, done.stdout
     assert re.search(r"no violation of ε = 1 found in [\d,]+ runs, [\d.]+ s", done.stdout)
-    assert "ended by its 1 s" in done.stdout
+    assert "stopped at its limit of 1 s" in done.stdout

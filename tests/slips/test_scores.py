@@ -69,7 +69,7 @@ def test_the_command_for_the_power_is_whole(
     found["spec"] |= {"path": path, "overrides": overrides}
     text = html.unescape(str(dpframe.report(as_record(found))))
     assert "No violation found means" in text
-    printed = re.findall(r"Its power: (dpframe plan .*?)</", text)
+    printed = re.findall(r"Power: (dpframe plan .*?)</", text)
     assert printed == ([] if command is None else [command])
 
 
@@ -77,7 +77,7 @@ def test_the_command_for_the_power_is_whole(
 def test_the_command_for_the_power_runs_as_it_is_printed() -> None:
     Path("my audit.toml").write_text(SPEC)
     done = invoke("run", "my audit.toml", "--set", "mechanism.epsilon=2.0", "--quiet")
-    (command,) = re.findall(r"Its power: dpframe (.*)", done.stdout)
+    (command,) = re.findall(r"Power: dpframe (.*)", done.stdout)
     words = shlex.split(command)
     assert words[:4] == ["plan", "my audit.toml", "--set", "mechanism.epsilon=2.0"]
     again = invoke(*words)

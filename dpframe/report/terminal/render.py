@@ -111,7 +111,7 @@ def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     if any(spot.unexpected for spot in spots):
         signs.append(literal(f"{UNEXPECTED} not as expected", STYLE["failed"]))
     text = literal(name, "bold").append_text(literal("".join(f" · {r}" for r in rest), "not bold"))
-    return text.append("\n").append_text(joined(signs))
+    return text.append("\n" * bool(signs)).append_text(joined(signs))
 
 
 def _listed(every: list[Finding], kind: Kind) -> Iterator[Text]:
@@ -209,6 +209,10 @@ def _numbers(found: list[Group], record: Record, width: int) -> Iterator[Text | 
             spots.append(spot)
     heads = [("mechanism", "attack", "estimator")[part] for part in naming]
     heads += [*titles, *HEADS, *["found by"] * searched, "verdict"]
+    if all(_cells(spot)[-1] == "–" for spot in spots):
+        del heads[at := heads.index("at most")]
+        for row, _ in rows:
+            del row[at]
     made = []
     for words in (WORDS, {}):
         filled = [Row([*row, Line(_verdict(spot, words), spot.verdict)]) for row, spot in rows]
@@ -300,15 +304,15 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | rich.table.Tab
     if (rest := len(cells) - MOST_SLACK) > 0:
         yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)
-    yield literal("ratio: certified ÷ claimed ε", "dim")
+    yield literal("ratio: certified ÷ claimed ε. An unknown part is included in the next.", "dim")
 
 
 def render_notes(record: Record, console: Console) -> None:
     """Print the notes of estimators and of the engine on every cell, and what was not tried."""
-    for cell in record.cells:
+    for cell in (one for one in record.cells if one.estimate and one.estimate.notes):
+        assert cell.estimate is not None
         place = settings(cell.swept, cell.swept)
         show(console, Text(), literal(" · ".join([*names(cell), *place]), "bold"))
-        for note in cell.estimate.notes if cell.estimate else []:
-            show(console, literal(f"  {note}"))
+        show(console, *(literal(f"  {note}") for note in cell.estimate.notes))
     show(console, Text(), literal(Kind.UNTRIED.title, "bold"))
     show(console, *(literal(f"  {finding}") for finding in of(record, Kind.UNTRIED)))

@@ -152,7 +152,7 @@ def laid_out(part: tables.ReportTable) -> Table:
         if part.is_named and style != "dim":
             row[0].style = "bold"
         rows.append(row)
-    return table(part.heads, rows, right=part.right, whole=("verdict",))  # with its mark
+    return table(part.heads, rows, right=part.right, whole=("verdict", "at most"))
 
 
 def literal(text: str, style: str | None = "") -> Text:

@@ -117,7 +117,7 @@ def test_a_number_of_sessions_has_no_time_limit():
     (cell,) = record.cells
     assert (cell.trials[0], cell.search.coverage.ended_by) == (200, "trials")
     assert "seconds" not in re.sub(r"\s", "", record.spec.text)
-    assert "ended by its 200 trials" in cell.reason
+    assert "stopped at its limit of 200 trials" in cell.reason
 
 
 def test_the_record_lists_queries_that_no_strategy_asks():
