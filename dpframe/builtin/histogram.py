@@ -72,13 +72,12 @@ class PilotBins(_events.PilotGrid):
             return np.concatenate([values, np.full(most - len(values), values[-1])]), 0.0
         finite = [scores[np.isfinite(scores)].astype(np.float64) for scores in pilots]
         low, high = self._range(finite)
-        # Not low + t (high − low), which overflows for the widest of ranges.
-        if self.bins is not None:
-            t = np.arange(1, self.bins) / self.bins
-            return (low * (1 - t) + high * t).astype(dtype), 0.0
-        t = np.arange(FINE + 1) / FINE
-        deviation = histograms.common_deviation(*(_deviation(scores) for scores in finite))
-        return (low * (1 - t) + high * t).astype(dtype), deviation
+        t = np.arange(FINE + 1) / FINE if self.bins is None else np.arange(1, self.bins) / self.bins
+        # Not low + t (high − low), which overflows for the widest of ranges. Rounding leaves the
+        # edges of a narrow range in no order.
+        edges = np.sort(low * (1 - t) + high * t).astype(dtype)
+        deviations = [] if self.bins is not None else [_deviation(scores) for scores in finite]
+        return edges, histograms.common_deviation(*deviations) if deviations else 0.0
 
     def _range(self, finite: list[Floats]) -> tuple[float, float]:
         seen = [np.sort(scores) for scores in finite if len(scores)]

@@ -109,6 +109,17 @@ def test_any_pilot_gives_bins(pilot0: np.ndarray, pilot1: np.ndarray, statistic:
     assert 2 <= found.bins <= FINE + 3
 
 
+@pytest.mark.parametrize("statistic", [DEFAULT, PilotBins(9, None, None)])
+@pytest.mark.parametrize("value", [0.1, -3.3, 1e308])
+def test_edges_of_a_narrow_range_are_in_order(value: float, statistic: PilotBins) -> None:
+    """Edges that are rounded both ways would make counts negative, and a bound of any size."""
+    pilot = np.array([value, np.nextafter(value, np.inf)])
+    edges = statistic.bind(pilot, pilot[:1])["edges"]
+    assert edges.dtype == np.float64
+    assert (edges[1:] >= edges[:-1]).all()
+    assert (bin_counts(edges, pilot) >= 0).all()
+
+
 def test_bins_on_the_device_and_on_the_host_agree() -> None:
     pilot = normal(3000), normal(3000, 1.0, 1)
     for statistic in (DEFAULT, PilotBins(20, None, None)):
