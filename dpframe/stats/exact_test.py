@@ -74,9 +74,10 @@ def loss_shown(
         outcome: the counts.
         delta: δ.
         either_rate: also look at ln((1 − FPR − δ)/FNR) and return the larger limit.
-        level: error of the limits of each rate.
+        level: error of the limits of each rate; above ½ they cross the rates, so ½ is used.
     """
     false, n, true, m = outcome
+    level = min(level, 0.5)
     lower, upper = _limits(m, level)[0][true], _limits(n, level)[1][false]
     with np.errstate(divide="ignore", invalid="ignore"):  # where δ is not exceeded
         tpr, fpr = np.log(true / m - delta), np.log((false + 0.5) / (n + 1))

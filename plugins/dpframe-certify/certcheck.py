@@ -161,6 +161,7 @@ def as_extreme(k: int, n: int, j: int, t: int, ways: int, delta: float, level: D
 
     The loss is a lower limit of ln((TPR - delta)/FPR), or that of the complement (Zou 2008).
     """
+    level = min(level, ONE / 2)
     upper = [[float(limit(0, i, size, level)) for i in range(size + 1)] for size in (n, t)]
 
     def loss(x: int, n: int, most: float, y: int, t: int, missed: float) -> float:

@@ -133,6 +133,21 @@ def test_most_of_the_error_is_used_of_a_thousand_trials(
     assert least <= size(1000, epsilon, error, True) <= error
 
 
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_outcomes_are_in_order_at_any_level(level: float) -> None:
+    """Limits at larger errors lie beyond the frequencies, and their loss may not be a number."""
+    false, true = np.arange(13)[:, None], np.arange(9)
+    for delta, either_rate in itertools.product((0.0, 0.1, 0.3), (False, True)):
+        counts = EventCounts(false, 12, true, 8)
+        shown = loss_shown(counts, delta, either_rate=either_rate, level=level)
+        assert not np.isnan(shown).any()
+        assert (shown[:, 1:] >= shown[:, :-1]).all()
+        assert (shown[1:] <= shown[:-1]).all()
+    for outcome in outcomes(4, 6):
+        region = exact_region(outcome, 0.3, either_rate=True, either_way=True, level=level)
+        assert region(level).shape[1] > 0
+
+
 def test_what_is_enumerated() -> None:
     assert is_enumerable(1, 1000)
     assert not is_enumerable(0, 5)

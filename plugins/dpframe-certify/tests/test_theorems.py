@@ -155,26 +155,28 @@ def test_a_claim_is_tested_by_guesses_at_the_same_losses(
 COUNTS_OF_ONE_EVENT = [
     *((0, 12, 1, 12, 1, 0.0), (3, 40, 2, 25, 1, 0.0), (3, 40, 2, 25, 2, 0.0)),
     *((5, 60, 20, 60, 1, 0.01), (20, 60, 5, 60, 2, 0.01), (30, 300, 70, 200, 2, 1e-5)),
+    (1, 12, 2, 12, 2, 0.1),
 ]
 
 
 @pytest.mark.parametrize("claim", [ApproxDP(0.5, 0.0), ApproxDP(0.2, 0.01), GaussianDP(0.4)])
 @pytest.mark.parametrize(("k", "n", "j", "t", "ways", "delta"), COUNTS_OF_ONE_EVENT)
+@pytest.mark.parametrize("confidence", ["0.95", "0.1"])
 def test_all_outcomes_are_enumerated_in_the_same_order(
-    k: int, n: int, j: int, t: int, ways: int, delta: float, claim: Any
+    k: int, n: int, j: int, t: int, ways: int, delta: float, claim: Any, confidence: str
 ) -> None:
     region = exact_region(
         EventCounts(k, n, t - j, t),
         delta,
         either_rate=True,
         either_way=ways > 1,
-        level=0.99 * 0.05,
+        level=0.99 * (1 - float(confidence)),
     )
     query = Query((n, t), delta, 0.95, claim, 0.0)
     level = estimate_from_boxes(region, query, epsilon=0.0).p_value or 0.0
     told = {name: Decimal(value) for name, value in claim.parameters().items()}
     curve = certcheck.claim_of({"kind": claim.kind, "parameters": told}, "unconditional")
-    one = {"estimate": {"delta": Decimal(delta), "confidence": Decimal("0.95")}}
+    one = {"estimate": {"delta": Decimal(delta), "confidence": Decimal(confidence)}}
     term = k, n, j, t, Decimal("0.99")
     for near, is_beyond in ((0.999999, False), (1.000001, True)):
         if level * near < 1:
