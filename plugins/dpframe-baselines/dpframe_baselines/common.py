@@ -137,7 +137,8 @@ Test = Callable[[float, float, float], float]
 def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     """Return the estimate of a test: the bound is the supremum of the ε that it rejects.
 
-    A claim is tested at all of its relevant δ; the test must hold for all δ at once.
+    A claim is tested at all of its relevant δ and at that of the query; the test must hold for all
+    δ at once.
 
     Args:
         p_value: of (ε, δ), and a resolution.
@@ -156,7 +157,8 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     lower = 0.0 if query.only == "p-values" else bound(query.delta)
     if claim is None:
         return Estimate(epsilon, epsilon_lower=lower)
-    points = [(delta, claim.epsilon_at(delta)) for delta in claim.telling_deltas]
+    deltas = dict.fromkeys((query.delta, *claim.telling_deltas))
+    points = [(delta, claim.epsilon_at(delta)) for delta in deltas]
     exact, resolved = (
         min(tested(most, delta, slack) for delta, most in points)
         for slack in (0.0, query.resolution)

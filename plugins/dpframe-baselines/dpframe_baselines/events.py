@@ -250,7 +250,7 @@ def _acceleration(q: float, n: int, p: float, m: int, delta: float) -> float:
     """Return a sixth of the skewness of ln((p − δ)/q) by the influence of single draws."""
     cubes = squares = 0.0
     for rate, size, weight in ((p, m, p - delta), (q, n, -q)):
-        if weight != 0:
+        if abs(weight) > 1e-50:  # its cube is not 0
             squares += rate * (1 - rate) / size / weight**2
             cubes += rate * (1 - rate) * (1 - 2 * rate) / size**2 / weight**3
     return cubes / (6 * squares**1.5) if squares > 0 else 0.0

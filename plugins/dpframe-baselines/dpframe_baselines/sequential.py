@@ -103,7 +103,7 @@ class SequentialMMD(Sequential, name="sequential-mmd"):
 
     def conclude(self, state: Bets, layout: Tree, query: Query) -> Estimate:
         def most(epsilon: float, delta: float, slack: float = 0.0) -> float:
-            total = 1 - 2 * (1 - delta) / (1 + math.exp(epsilon)) + 2 * slack
+            total = 1 - 2 * (1 - delta) * special.expit(-epsilon) + 2 * slack
             return math.sqrt(2) * min(1.0, total)
 
         def p_value(epsilon: float, delta: float, slack: float) -> float:
@@ -156,12 +156,12 @@ class SequentialFDP(Sequential, name="sequential-fdp"):
     """Tests a trade-off curve by a classifier's two errors, at any time [Kutta2026].
 
     The classifier cuts the scores where the largest square fits between its errors in earlier
-    rounds and the claimed curve. It is chosen again whenever the draws have quadrupled; the j-th
-    one has the share 1/(j (j + 1)) of the error, half for each of its error rates. The limit of a
-    rate is where its likelihood falls to a times that of a mixture with the prior Beta(½, ½); the
-    true rate ever exceeds it with probability a at most [Ville1939]. The claimed curve is refuted
-    if the limits lie below it. The limits and the times of choice are not those of the paper.
-    One-sided, valid at every number of draws at once.
+    rounds and the claimed curve; if none fits, where the largest bound is expected. It is chosen
+    again whenever the draws have quadrupled; the j-th one has the share 1/(j (j + 1)) of the error,
+    half for each of its error rates. The limit of a rate is where its likelihood falls to a times
+    that of a mixture with the prior Beta(½, ½); the true rate ever exceeds it with probability a at
+    most [Ville1939]. The claimed curve is refuted if the limits lie below it. The limits and the
+    times of choice are not those of the paper. One-sided, valid at every number of draws at once.
     """
 
     reference: ClassVar[str] = (
@@ -217,15 +217,17 @@ def classifier(counts: Ints, claim: Claim | None, delta: float) -> HostArray:
     low, high = (np.cumsum(side)[:-1] for side in sides)
     rates = np.concatenate([np.stack([1 - low, high], 1), np.stack([low, 1 - high], 1)])
     rates = np.clip(rates, 0.0, 1.0)
-    if claim is None:
-        wide = rates + 1 / math.sqrt(max(1, q.sum()))
-        best = int(np.argmax([epsilon_of(one[None], delta) for one in wide]))
-    else:
-        room, ends = np.zeros(len(rates)), 1 - rates.max(axis=1)
+    squares = np.zeros(1)
+    if claim is not None:
+        ends = 1 - rates.max(axis=1)
 
         def beyond(side: Floats) -> Any:
             return claim.tradeoff(rates[:, 0] + side) < rates[:, 1] + side
 
-        best = int(bisection_each(beyond, room, ends, steps=30)[0].argmax())
+        squares, _ = bisection_each(beyond, np.zeros(len(rates)), ends, steps=30)
+    best = int(squares.argmax())
+    if squares[best] == 0:
+        wide = rates + 1 / math.sqrt(max(1, q.sum()))
+        best = int(np.argmax([epsilon_of(one[None], delta) for one in wide]))
     cut, above = best % len(low), best < len(low)
     return np.asarray((np.arange(len(q)) > cut) == above)

@@ -66,6 +66,18 @@ def binary_rounds(seed, loss, rounds=12, size=32):
 
 
 @by_name
+@pytest.mark.parametrize("claim", [PureDP(1000.0), ZeroConcentratedDP(0.0)])
+def test_a_bound_above_a_claim_refutes_it(estimator, claim):
+    """Also at a δ at which the claim itself is not reported, and however large its ε is."""
+    rounds = binary_rounds(0, 3.0)
+    layout, after = played(estimator, rounds, claim)
+    state, query = after[-1]
+    found = estimator.conclude(state, layout, query)
+    assert found.epsilon_lower > 0.5
+    assert (found.p_value <= 0.05) == (claim.epsilon_at(0.0) < found.epsilon_lower)
+
+
+@by_name
 @pytest.mark.parametrize(
     ("rounds_of", "loss"), [(laplace_rounds, 0.0), (laplace_rounds, 0.7), (binary_rounds, 0.7)]
 )
