@@ -157,9 +157,6 @@ UP = (Family(top=True, says=1), Family(top=False, says=0))
 DOWN = (Family(top=True, says=0), Family(top=False, says=1))
 
 
-_exact_region = functools.lru_cache(maxsize=2)(exact_region)  # a p-value asks for many errors
-
-
 class Events(NamedTuple):
     """Events with their counts and their shares of the error; every field has shape [k].
 
@@ -195,7 +192,7 @@ class Events(NamedTuple):
             counts = EventCounts(*(int(column[place]) for column in self[:4]))
             share = float(self.share[place])
             level = share * (1 - query.confidence)
-            region = _exact_region(counts, query.delta, either_rate=True, level=level)
+            region = exact_region(counts, query.delta, either_rate=True, level=level)
             rows[place] = region(share * error)[0]
         # A corner that is repeated adds nothing to a union of boxes.
         corners = np.arange(max(map(len, rows)))

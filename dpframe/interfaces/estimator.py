@@ -344,7 +344,7 @@ def _statistic(cls: type[Estimator]) -> type[Statistic] | None:
 
 
 SMALLEST_P = 1e-300  # p-values are floored here, never 0
-TOLERANCE = 1e-12  # of ln(p), relative to 1 + ln(p / smallest p)
+TOLERANCE = 1e-13  # of ln(p), relative to 1 + ln(p / smallest p)
 
 
 def estimate_from_boxes(

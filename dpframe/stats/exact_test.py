@@ -91,6 +91,7 @@ def loss_shown(
     return loss
 
 
+@functools.lru_cache(maxsize=8)  # the most extreme counts are the same in many cells
 def exact_region(
     outcome: EventCounts,
     delta: float,
@@ -134,76 +135,109 @@ def exact_region(
     # The least true count that shows this loss, for each false count; m + 1 if none does.
     false = np.arange(n + 1)
     least = _first(lambda true: shown(EventCounts(false, n, true, m)) >= seen, n + 1, m + 1)
-    places = math.ceil(math.pi * math.sqrt(max(n, m)) / SPACING) + 2
-    rates, mass = _mass(n, places)
-    missing = _below(m, places)[:, m + 1 - least]
-    extra = np.zeros(places)
-    if either_way:  # in the cell of the diagonal that belongs to a row
-        extra[:-1] = np.einsum("ij,ij->i", mass[::-1][1:], missing[: places - 1])
-    grid = _Grid(mass, missing, extra)
+    grid = _Grid(n, m, least, either_way=either_way)
 
     def staircase(error: float) -> Floats:
         last = grid.last(error)
         last = np.maximum.accumulate(last[::-1])[::-1]
         # A step ends where the next one is lower.
         kept = np.flatnonzero(last > np.append(last[1:], 0))
-        return np.stack([rates[kept + 1], rates[last[kept]]], axis=-1)[None]
+        return np.stack([grid.rates[kept + 1], grid.rates[last[kept]]], axis=-1)[None]
 
     return staircase
+
+
+class _Path(NamedTuple):
+    """The part of a grid in which a staircase lies, for each row some neighbouring places."""
+
+    low: Ints  # the first of them, shape [rows]
+    width: Ints
+    start: Ints  # in `values`
+    values: Floats  # G there
+    end: int  # of the grid
+
+    def last(self, error: float) -> Ints | None:
+        """Return the first place of each row at which G ≤ error; None if one may lie elsewhere.
+
+        G falls within a row.
+        """
+        above = np.add.reduceat(self.values > error, self.start, dtype=np.int64)
+        begins = (above > 0) | (self.low == 0)
+        ends = (above < self.width) | (self.low + self.width == self.end)
+        return self.low + above if (begins & ends).all() else None
 
 
 class _Grid:
     """The probabilities G of a grid of rates, computed in blocks where a staircase passes.
 
     Args:
-        mass: Pr[Bin = k] of the false count, shape [places, n + 1].
-        missing: probability that the true count is too small to show the loss, for each false
-            count, shape [places, n + 1] and further rows of 0.
-        extra: probability that is added to each row, shape [places].
+        n: trials on the dataset of the false count.
+        m: trials on the other.
+        least: least true count that shows the loss, for each false count, shape [n + 1].
+        either_way: add the largest probability of the reverse.
     """
 
-    def __init__(self, mass: Floats, missing: Floats, extra: Floats) -> None:
-        self.places, n = mass.shape
-        self._stack = missing.reshape(-1, WIDE, n)
-        self._mass, self._extra = mass, extra
+    def __init__(self, n: int, m: int, least: Ints, *, either_way: bool) -> None:
+        self._places = places = math.ceil(math.pi * math.sqrt(max(n, m)) / SPACING) + 2
+        self.rates, self._mass, self._parts = _mass(n, places)
+        self._below, self._missed = _below(m, places), m + 1 - least
+        self._extra = np.zeros(places)
+        if either_way:  # in the cell of the diagonal that belongs to a row
+            for rows, part in self._parts:
+                others = slice(places - 1 - rows.stop, places - 1 - rows.start)
+                mass = self._mass[rows, part][::-1]
+                self._extra[others] = np.einsum("ij,ij->i", mass, self._shows(others, part))
         self._blocks: dict[tuple[int, int], Floats] = {}
+        self._path: _Path | None = None
 
     def last(self, error: float) -> Ints:
-        """Return the first place of each row at which G is at most the error, shape [places − 1].
+        """Return the first place of each row at which G ≤ error, shape [places − 1]."""
+        # Errors that are asked for in turn often have similar staircases.
+        path = self._path
+        found = None if path is None else path.last(error)
+        if found is None:
+            self._path = path = self._path_at(error)
+            found = path.last(error)
+            assert found is not None
+        return np.minimum(found, self._places - 1)
 
-        G falls within a row, and the place changes little from row to row.
-        """
-        last, wide = np.zeros(self.places - 1, np.int64), 0
-        for first in range(0, self.places - 1, ROWS):
-            low = high = wide
-            above = self._above(first, wide, error)
-            while low and not above[:, 0].all():
-                low -= 1
-                above = np.concatenate([self._above(first, low, error), above], axis=1)
-            while high + 1 < len(self._stack) and above[:, -1].any():
-                high += 1
-                above = np.concatenate([above, self._above(first, high, error)], axis=1)
-            found = low * WIDE + np.count_nonzero(above, axis=1)
-            last[first : first + ROWS] = np.minimum(found, self.places - 1)
-            wide = int(found[-1]) // WIDE
-        return last
+    def _path_at(self, error: float) -> _Path:
+        """Compute blocks until the staircase lies in them; it changes little from row to row."""
+        bands, low, near = [], [], 0
+        for band in range(len(self._parts)):
+            first, blocks = near, [self._block(band, near)]
+            while first and not (blocks[0][:, 0] > error).all():
+                first -= WIDE
+                blocks.insert(0, self._block(band, first))
+            end = near + WIDE
+            while end < len(self._below) and (blocks[-1][:, -1] > error).any():
+                blocks.append(self._block(band, end))
+                end += WIDE
+            joined = np.concatenate(blocks, axis=1)
+            bands.append(joined)
+            low += [first] * len(joined)
+            near = (first + int(np.count_nonzero(joined[-1] > error))) // WIDE * WIDE
+            near = min(near, len(self._below) - WIDE)
+        width = np.concatenate([np.full(len(band), band.shape[1]) for band in bands])
+        values = np.concatenate([band.ravel() for band in bands])
+        return _Path(np.array(low), width, width.cumsum() - width, values, len(self._below))
 
-    def _above(self, first: int, wide: int, error: float) -> Bools:
-        """True where G exceeds an error, in one block of rows and columns."""
-        if (block := self._blocks.get((first, wide))) is None:
-            block = self._blocks[first, wide] = self._block(first, wide)
-        return np.asarray(block > error)
-
-    def _block(self, first: int, wide: int) -> Floats:
-        mass = self._mass[first : min(first + ROWS, self.places - 1)]
-        counted = np.flatnonzero(mass.max(axis=0) > NEGLIGIBLE)
-        part = slice(int(counted[0]), int(counted[-1]) + 1)
+    def _block(self, band: int, first: int) -> Floats:
+        """Return G in a band of rows, from a column on."""
+        if (block := self._blocks.get((band, first))) is not None:
+            return block
+        rows, part = self._parts[band]
         # The products are too small for BLAS to use threads, which are slow on a busy machine.
-        block = mass[:, part] @ self._stack[wide][:, part].T
-        row = first + np.arange(len(mass))[:, None]
+        block = self._mass[rows, part] @ self._shows(slice(first, first + WIDE), part).T
+        row = np.arange(rows.start, rows.stop)[:, None]
         block = (block + self._extra[row]) * (1 + SUM_ROUNDING) + MISSED
-        block[row + wide * WIDE + np.arange(WIDE) >= self.places] = 0  # FPR + FNR > 1
+        block[row + first + np.arange(WIDE) >= self._places] = 0  # FPR + FNR > 1
+        self._blocks[band, first] = block
         return np.asarray(block)
+
+    def _shows(self, places: slice, part: slice) -> Floats:
+        """Return the probability that the true count shows the loss, for some false counts."""
+        return np.take(self._below[places], self._missed[part], axis=1)
 
 
 def _first(holds: Callable[[Ints], Bools], number: int, end: int) -> Ints:
@@ -227,13 +261,22 @@ def _limits(trials: int, level: float) -> tuple[Floats, Floats]:
 
 
 @functools.lru_cache(maxsize=4)
-def _mass(trials: int, places: int) -> tuple[Floats, Floats]:
-    """Return rates from 0 to 1 at equal distances in standard errors, and Pr[Bin = k] at each."""
+def _mass(trials: int, places: int) -> tuple[Floats, Floats, list[tuple[slice, slice]]]:
+    """Return rates, Pr[Bin = k] at each, and bands of rows with the counts that matter to them.
+
+    The rates lie between 0 and 1 at equal distances in standard errors.
+    """
     rates = np.sin(np.linspace(0, math.pi / 2, places)) ** 2
     k = np.arange(trials + 1)
     ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
     x = rates[:, None]
-    return rates, np.exp(ways + xlogy(k, x) + xlog1py(trials - k, -x))
+    mass = np.exp(ways + xlogy(k, x) + xlog1py(trials - k, -x))
+    parts = []
+    for first in range(0, places - 1, ROWS):
+        rows = slice(first, min(first + ROWS, places - 1))
+        counted = np.flatnonzero(mass[rows].max(axis=0) > NEGLIGIBLE)
+        parts.append((rows, slice(int(counted[0]), int(counted[-1]) + 1)))
+    return rates, mass, parts
 
 
 @functools.lru_cache(maxsize=4)
