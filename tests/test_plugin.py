@@ -376,7 +376,7 @@ INCOMPLETE = [
     (Mechanism, {"sample": noop, "release": noop}, "not both"),
     (HostMechanism, {}, "a host mechanism must define either sample.* or .*release.*, not neither"),
     (Attack, {}, "an attack must define score"),
-    (Pair, {"d0": 0}, "a pair gives d1, adjacency"),
+    (Pair, {"d0": 0}, "a pair must define d1, adjacency"),
     (Estimator, {"certifies": True}, "an estimator must have assumption, statistic, estimate"),
 ]
 

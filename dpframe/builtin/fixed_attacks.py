@@ -84,7 +84,7 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
         mechanism = target.mechanism
         if isinstance(mechanism, Mechanism) and mechanism.has_log_density():
             return None
-        return f"{mechanism.name} gives no log_density"
+        return f"{mechanism.name} has no log_density"
 
     def learns(self) -> bool:
         return not self.low_bits

@@ -339,7 +339,7 @@ class Guesses(Estimator):
 
     def check(self) -> None:
         if self.guesses is not None and not self.guesses:
-            raise ValueError("guesses names no number")
+            raise ValueError("guesses must not be empty")
 
     def statistic(self) -> GuessCounts:
         return GuessCounts(self.guesses, self.side, self.ladder)

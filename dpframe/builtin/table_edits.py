@@ -391,8 +391,8 @@ class EditableTable(NamedTuple):
         """Return a record of zeros; raise ValueError if a column has categories."""
         if named := [column.name for column in self.columns if column.kind == "category"]:
             raise ValueError(
-                f"give the record that counts nothing: column {named[0]} has categories, and 0 is "
-                "none of them"
+                f"give the record that counts for nothing: column {named[0]} has categories, and "
+                "0 is not one of them"
             )
         return tuple(
             column.number(0.0) if column.kind == "number" else 0 for column in self.columns

@@ -97,7 +97,7 @@ def given_table(
     """Make the table of a plugin from its parameters; raises ValueError."""
     made = table(content, names) if file is None else read_table(file, names)
     if types and len(types) != len(made.names):
-        raise ValueError(f"has {len(made.names)} columns, and {len(types)} types")
+        raise ValueError(f"has {len(made.names)} columns, but {len(types)} types")
     return made._replace(types=types)
 
 
@@ -120,14 +120,14 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
         return _checked(Table(rows, tuple(keys), named=True))
     flat = not any(isinstance(row, tuple) for row in given)
     if flat and len(names) > 1 and given:
-        raise ValueError(f"has one column, and {len(names)} names of columns")
+        raise ValueError(f"has one column, but {len(names)} column names")
     rows = tuple((row,) for row in given) if flat else given
     for at, row in enumerate(rows):
         if not isinstance(row, tuple) or len(row) != len(rows[0]):
             raise ValueError(f"record {at} is not as long as record 0")
     width = len(rows[0]) if rows else max(1, len(names))
     if names and len(names) != width:
-        raise ValueError(f"has {width} columns, and {len(names)} names of columns")
+        raise ValueError(f"has {width} columns, but {len(names)} column names")
     called = tuple(names) or unnamed(width)
     flat = flat and (bool(given) or width == 1)
     return _checked(Table(rows, called, flat=flat, lists=not flat))

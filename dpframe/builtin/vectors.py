@@ -45,7 +45,7 @@ class Vectors(Neighbourhood):
         if not self.reach > 0:
             raise ValueError(f"no two {numbers} are at most {self.step:g} apart")
         if high - low > WIDEST * self.reach:
-            raise ValueError(f"from low to high are more than {WIDEST} steps of {self.step:g}")
+            raise ValueError(f"low and high are more than {WIDEST} steps of {self.step:g} apart")
 
     @property
     def ends(self) -> tuple[float, float]:

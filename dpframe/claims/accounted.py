@@ -144,7 +144,7 @@ def read_claim(text: str) -> Claim:
     kind = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
     if kind is None:
         close = [f"{_SHORT[name]}={value:g}" for name, value in values.items() if name in _SHORT]
-        hint = f"; say {','.join(close)}" if close else ""
+        hint = f"; use {','.join(close)}" if close else ""
         raise DpframeError(
             f"--claim {text}: no claim takes {', '.join(values)}{hint}\n   {accepts}"
         )
@@ -164,7 +164,7 @@ def _slip(parts: list[str], place: int) -> str:
     if place and re.search(r"=\s*\d+$", parts[place - 1]):
         return f"this looks like a decimal comma; write {parts[place - 1]}.{parts[place]}"
     named = zip(("epsilon", "delta"), parts, strict=False)
-    return f"say --claim {','.join(f'{name}={number}' for name, number in named)}"
+    return f"use --claim {','.join(f'{name}={number}' for name, number in named)}"
 
 
 def _kinds() -> dict[tuple[str, ...], type[Claim]]:

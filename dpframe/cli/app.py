@@ -111,11 +111,15 @@ def _explain(error: Any, given: list[str], params: set[Any]) -> None:
     hint = typographic(value)
     if unknown in _CLAIMS and params & {"claim", "overrides"}:
         setting = f"{_CLAIMS[unknown]}={value or '…'}"
-        hint = f"say --claim {setting}" if "claim" in params else f"say --set mechanism.{setting}"
+        hint = f"use --claim {setting}" if "claim" in params else f"use --set mechanism.{setting}"
     elif unknown in _RENAMED and {"member", "column"} <= params:
-        hint = f"say {_RENAMED[unknown]} {value or '…'}"
+        hint = f"use {_RENAMED[unknown]} {value or '…'}"
+    elif unknown == "--html" and "report" in params:
+        hint = f"use --report {value or 'FILE.html'}"
     elif unknown:
         return
+    elif not hint and value and value not in error.message:
+        hint = f"got {value!r}"
     if hint:
         error.message, error.possibilities = f"{error.message}; {hint}", None
 

@@ -19,7 +19,7 @@ from dpframe.draw.worker.codes import RAISES, code_of_trace
 from dpframe.draw.worker.generators import GAVE, advice
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import load
-from dpframe.report.number_format import brief, duration, percent, quantity
+from dpframe.report.number_format import brief, duration, percent, quantity, setting
 from dpframe.report.verdict_text import by_distance, raised
 from dpframe.report.witness import COMPUTED, as_tables, computed_excess, excess_pair, with_finding
 from dpframe.results.model import CellRecord, Record
@@ -52,7 +52,7 @@ def sentence(record: Record) -> str:
     if cell.verdict == CONSISTENT:
         limits = f"\n  {text}" if (text := covered(cell)) else ""
         return f"no violation of {_claim(cell)} found in {runs}{raised(record)}{given}{limits}"
-    return f"{_claim(cell)} not decided, after {runs}"
+    return f"no verdict on {_claim(cell)} after {runs}"
 
 
 def failure(record: Record, mechanism: type[Plugin], texts: Mapping[int, str]) -> Iterator[str]:
@@ -157,11 +157,11 @@ def undecided(record: Record, terms: AssertionTerms, release: Callable[..., Any]
         yield from _order(cell, release)
         return
     if cell.untested is not None:
-        yield f"nothing was decided about {cell.mechanism.label}: {cell.untested}"
+        yield f"no verdict on {cell.mechanism.label}: {cell.untested}"
         return
     yield (
-        f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "
-        f"refuted by {quantity(cell.draws)} runs"
+        f"no verdict on {cell.mechanism.label}: {_claim(cell)} cannot be "
+        f"refuted with {quantity(cell.draws)} runs"
     )
     yield f"  why: {cell.reason}"
     claim = terms.claimed()
@@ -303,5 +303,5 @@ def _claim(cell: CellRecord) -> str:
     claim = cell.claim
     if claim is None:
         return "the claim"
-    at = f", δ = {claim.delta:g}" if claim.delta else ""
+    at = f", δ = {setting(claim.delta)}" if claim.delta else ""
     return f"ε = {brief(claim.epsilon)}{by_distance(claim)}{at}"

@@ -125,7 +125,7 @@ def deltas_of(delta: float | Sequence[float] | None, claim: Claim | None) -> lis
         if not 0 <= each < 1:
             raise DpframeError(f"delta: {each} is not in [0, 1)")
     if not given:
-        raise DpframeError("delta: names no number")
+        raise DpframeError("delta: give at least one number")
     return [float(each) for each in dict.fromkeys(given)]
 
 
@@ -284,7 +284,9 @@ def score(
 def check_claim(claim: Any) -> None:
     """Raise DpframeError if a claim is given as a number or a text."""
     if claim is not None and not isinstance(claim, Claim):
-        raise DpframeError(f"claim: {claim!r} is no claim; pass one, such as dpframe.PureDP(1.0)")
+        raise DpframeError(
+            f"claim: {claim!r} is not a claim; pass one, such as dpframe.PureDP(1.0)"
+        )
 
 
 ESTIMATOR_FOR = {"scores": "order-statistics", "decisions": "precision", "canaries": "one-run"}

@@ -361,6 +361,6 @@ def _check_runs(members: HostArray) -> None:
     spread = float(((2 * members.sum(axis=0) - runs) ** 2).sum()) / runs
     rule = "each record must be in with probability ½ in each run, independently of other runs"
     if chdtrc(canaries, spread) < IMPOSSIBLE:
-        raise DpframeError(f"the same records are in in many of the {runs:,} runs: {rule}")
+        raise DpframeError(f"the same records are included in many of the {runs:,} runs: {rule}")
     if chdtr(canaries, spread) < IMPOSSIBLE:
         raise DpframeError(f"each record is in about half of the {runs:,} runs, too evenly: {rule}")

@@ -52,7 +52,7 @@ class Verified:
 
     def lines(self) -> Iterator[str]:
         """Yield the result in words."""
-        outcome = "differ from what this machine finds" if self.differences else "agree"
+        outcome = "differ from those computed here" if self.differences else "agree"
         yield f"{plural(len(self.checked), 'cell')} checked: counts, bounds and verdicts {outcome}"
         yield from (f"differs: {difference}" for difference in self.differences)
         for reason in sorted(set(self.unchecked.values())):
@@ -209,6 +209,6 @@ def _differences(one: Any, other: Any, at: str) -> Iterator[str]:
     elif isinstance(one, list) and isinstance(other, list):
         yield from _differences(dict(enumerate(one)), dict(enumerate(other)), at)
     elif not (isinstance(one, float) and isinstance(other, float)):
-        yield from [f"{at} is {shown(one)}, found here: {shown(other)}"] if one != other else []
+        yield from [f"{at} is {shown(one)}, computed here: {shown(other)}"] if one != other else []
     elif not math.isclose(one, other, rel_tol=1e-9):
-        yield f"{at} is {one}, found here: {other}"
+        yield f"{at} is {one}, computed here: {other}"

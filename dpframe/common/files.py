@@ -135,7 +135,7 @@ def _opened(file: Path) -> Iterator[int]:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o644)
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             os.close(opened)
-            raise OutputError(f"{file}: not a file of dpframe; move it away")
+            raise OutputError(f"{file}: not written by dpframe; move it elsewhere")
     except OSError as error:
         if file.is_symlink():
             raise OutputError(f"{file}: a link, which a run does not follow") from error

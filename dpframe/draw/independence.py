@@ -29,7 +29,7 @@ CHUNK_ROWS = 128  # rows compared from one chunk, at most
 MOST_DIGESTS = 1 << 18  # chunks whose digests are kept, per variant and dataset
 
 NOT_SEEDABLE = (
-    "sample gave different outputs the second time at the same address: it keeps state between "
+    "sample gave different outputs when called again with the same seed: it keeps state between "
     "calls, or draws from elsewhere than rng, numpy.random, random, torch and the generators of "
     "its own file. Make its state anew in each call. For other randomness, a mechanism sets "
     "seedable = False, and a function of a test takes no generator: release(data)"

@@ -26,7 +26,10 @@ from dpframe.results.model import ExactRecord, ExcessRecord
 from dpframe.results.strict_json import text
 from dpframe.spec.audit import RunSettings
 
-NOISY = "query gave two answers for the same data: it must return the release without noise"
+NOISY = (
+    "query returned two different answers for the same data: it must return the release without "
+    "noise"
+)
 
 
 class _Checked(NamedTuple):

@@ -45,7 +45,7 @@ ROUNDING = 1e-5  # excess over the claim that counts as rounding, beside that of
 EPSILONS = 64  # losses at which a claim with δ is compared
 SMALLEST = -600.0  # a smaller logarithm of a probability is written as one
 ROUNDED_TO_ZERO = 1e-9  # δ that rounding may leave
-DIFFERENT = "choices gave two answers for the same data"
+DIFFERENT = "choices returned two different answers for the same data"
 
 
 class _Compared(NamedTuple):

@@ -181,7 +181,7 @@ def check_sides(
             first = f"all of the first {len(side.kinds)} answers"
             problem = only_exceptions(first, own, words, f"on {name}")
             raise CellError(
-                f"{problem}; this looks like a mistake in the code: mend it or, if the mechanism "
+                f"{problem}; this looks like a mistake in the code: fix it or, if the mechanism "
                 'does so, set raises to "answer"'
             )
 

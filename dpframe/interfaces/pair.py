@@ -147,7 +147,7 @@ class Pair(Plugin, kind="pair"):
     def check_definition(cls) -> None:
         missing = [part for part in ("d0", "d1", "adjacency") if not gives(cls, part)]
         if missing:
-            raise TypeError(f"{cls.__name__}: a pair gives {', '.join(missing)}")
+            raise TypeError(f"{cls.__name__}: a pair must define {', '.join(missing)}")
         require_text(cls, "adjacency")
         require(cls, "parameters_say_all", bool)
 

@@ -39,6 +39,7 @@ KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 HOOKS = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
 EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
 TRACERS = "dpframe_tracers"  # this hook is called only if a test traces its function
+MOST_KNOWN = 12  # plugins that a message lists although one of them has a similar name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,10 +183,13 @@ class Registry:
             for one in self.broken
             if distribution == one.distribution or repr(distribution) in one.what
         ]
-        hints = [*own, f"known: {listed(known)}{did_you_mean(known, use)}"]
+        close = did_you_mean(known, use)
+        every = f"known: {listed(known)}{close}"
+        short = f"{close.removeprefix('; ')} `dpframe plugins` lists all {len(known)}"
+        hints = [*own, short if close and len(known) > MOST_KNOWN else every]
         if other := [entry.kind for entry in self.entries if entry.goes_by(use)]:
             hints.append(f"{use!r} is the name of {article(other[0])}")
-        if not own and not did_you_mean(known, use) and (hint := _without_entry_point(use)):
+        if not own and not close and (hint := _without_entry_point(use)):
             hints.append(hint)
         failed = sorted({b.distribution for b in self.broken})
         if failed and not own and "/" not in use:

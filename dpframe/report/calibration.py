@@ -97,8 +97,8 @@ def explanation(result: dict[str, Any]) -> Iterator[str]:
         text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
         yield (
             f"A bound may exceed the truth in at most {text} of audits (each bound alone, "
-            f"multiplicity none). Its promise counts as broken from {quantity(most)} of "
-            f"{repeats} audits on ({100 * most / result['repeats']:.3g} %). If all promises are "
+            f"multiplicity none). Its promise counts as broken at {quantity(most)} or more of "
+            f"{repeats} audits ({100 * most / result['repeats']:.3g} %). If all promises are "
             f"kept, the probability of any such line is below "
             f"{100 * (1 - result['interval_confidence']) / 2:.2g} %."
         )

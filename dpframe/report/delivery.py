@@ -129,7 +129,7 @@ def _writer(suffix: str, prefix: str) -> Callable[[Record], str]:
     if suffix.lower() not in formats:
         *first, last = formats
         known = f"{', '.join(first)} or {last}"
-        raise OutputError(f"{prefix}: which report? Its suffix must be one of {known}")
+        raise OutputError(f"{prefix}: a report's suffix must be {known}")
     writer_or_module = formats[suffix.lower()]
     module = (
         importlib.import_module(writer_or_module)

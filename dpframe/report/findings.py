@@ -296,7 +296,7 @@ def _exact(record: Record) -> Iterator[Finding]:
     for label, number in [one for one in kept.items() if one[0] not in wrong][:MOST_LISTED]:
         if number:
             yield _evidence(
-                f"The query of {label} keeps to its sensitivity on {plural(number, 'pair')}, "
+                f"The query of {label} stays within its sensitivity on {plural(number, 'pair')}, "
                 "exactly; this says nothing about other pairs or about its noise."
             )
 

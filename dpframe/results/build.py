@@ -13,7 +13,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results import model
 from dpframe.results.strict_json import digest_of, plain, text
-from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
+from dpframe.results.verdict import FIRST_LOOK, Looks, at_delta, judged, totals
 
 if TYPE_CHECKING:
     from dpframe.claims import Claim
@@ -218,7 +218,7 @@ def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
     )
     points = [(record.epsilon, record.delta), *(record.profile or ()), *(record.tradeoff or ())]
     if not all(number > -ROUNDED_TO_ZERO for point in points for number in point):
-        at = f"ε = {record.epsilon:g} at δ = {delta:g}"
+        at = f"ε = {record.epsilon:g} {at_delta(delta)}"
         raise CellError(f"the claim has an ε or a δ that is NaN or negative; {at}")
     return record
 

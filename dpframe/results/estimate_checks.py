@@ -28,7 +28,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "interval": (lambda ends: ends[0] <= ends[1], "it must ascend"),
     "p_value": (lambda p: 0 < p <= 1, "it must be in (0, 1]"),
     "p_resolved": (lambda p: 0 < p <= 1, "it must be in (0, 1]"),
-    "contrast": (lambda numbers: not any(map(math.isnan, numbers)), "NaN is no number"),
+    "contrast": (lambda numbers: not any(map(math.isnan, numbers)), "NaN is not accepted"),
     "wealth": (
         lambda points: (
             all(t >= 0 and t % 1 == 0 and w < math.inf for t, w in points)

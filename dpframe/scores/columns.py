@@ -149,7 +149,7 @@ class _Chooser:
         self.path, self.table = path, read_table(path)
         self.titles = list(self.table.titles)
         if not self.titles:
-            raise ScoresError(f"{path}: holds no scores: there is none")
+            raise ScoresError(f"{path}: contains no scores: it is empty")
         self.warnings: list[str] = []
         self.doubt = ""
 
@@ -207,7 +207,7 @@ class _Chooser:
 
     def _warn_of_class(self, place: int) -> None:
         self.warnings.append(
-            f"Column {self.name(place)} is taken for membership, but by its name it is a class or "
+            f"Column {self.name(place)} is read as membership, but by its name it is a class or "
             "an answer about it. If so, these results say nothing about privacy: name the column "
             "of memberships with --member."
         )
@@ -218,7 +218,7 @@ class _Chooser:
             self._warn_of_class(place)
         else:
             self.warnings.append(
-                f"Column {self.name(place)} is taken for membership, because it is the only other "
+                f"Column {self.name(place)} is read as membership, because it is the only other "
                 "column. If it is something else, these results say nothing about privacy: name "
                 "the column of memberships with --member."
             )
@@ -234,7 +234,7 @@ class _Chooser:
             if _is_key(titles[place]) or plain_title(titles[place]) in MEMBERS:
                 what = "numbers the rows" if _is_key(titles[place]) else "has memberships"
                 raise self.refuse(
-                    "--column", f"{titles[place]} {what}, by its name, and is no score"
+                    "--column", f"{titles[place]} {what}, judging by its name, and is not a score"
                 )
             return place
         others = [n for n in range(len(titles)) if n != members]
@@ -332,7 +332,8 @@ class _Chooser:
 def _there_are(titles: Sequence[str]) -> str:
     if not any(titles):
         return f"there are {len(titles)}, counted from 1"
-    return f"there are {listed([title or '(without a title)' for title in titles])}"
+    called = listed([title or "(without a title)" for title in titles])
+    return f"the only column is {called}" if len(titles) == 1 else f"there are {called}"
 
 
 def read_scores(path: Path, column: str | None = None, side: bool | None = None) -> Scores:
@@ -356,7 +357,7 @@ def read_scores(path: Path, column: str | None = None, side: bool | None = None)
     if place is None:
         raise file.refuse("--column")
     if len(file.titles) == 1 and column is None and _is_other(file.titles[0]):
-        raise file.refuse("--column", f"{file.titles[0]} is no score, by its name")
+        raise file.refuse("--column", f"{file.titles[0]} is not a score, judging by its name")
     values = _scores_of(file, place, named=column is not None)
     name = file.titles[place] or ("" if len(file.titles) == 1 else str(place + 1))
     return Scores(values, None, Columns(name))
@@ -520,7 +521,7 @@ def as_scores(values: Any, name: str, *, runs: bool = False) -> HostArray:
     if array.ndim != 1 + (runs and array.ndim == 2):
         raise ScoresError(f"{name}: scores must be one column, shape [n]; this has {array.shape}")
     if not array.size:
-        raise ScoresError(f"{name}: holds no scores")
+        raise ScoresError(f"{name}: contains no scores")
     if array.dtype == np.bool_:
         return array
     if array.dtype.kind in "iu":

@@ -493,7 +493,7 @@ def _npy(path: Path, content: bytes | None) -> ScoreTable:
         except Exception as error:  # a header may say anything
             # An array of nothing cannot be mapped, and one of objects must not be loaded.
             if "empty" in str(error):
-                raise ScoresError(f"{path}: holds no scores") from None
+                raise ScoresError(f"{path}: contains no scores") from None
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ScoresError(f"{path}: cannot read it: {first}") from error
     if names := array.dtype.names:

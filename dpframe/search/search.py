@@ -291,7 +291,7 @@ class SearchRun:
         first, more = self._early_draws, self.drawn - self._early_draws
         return (
             f"the first {first:,} draws of each dataset refuted the claim, and the next {more:,} "
-            "alone did not: a drift of the black box, which takes no seed, is not excluded"
+            "alone did not; the black box takes no seed and may have drifted"
         )
 
     def _is_computed(self) -> bool:

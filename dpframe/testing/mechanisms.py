@@ -131,7 +131,7 @@ def _numbers(subject: MechanismOnPair) -> None:
 
 def _same_key(subject: MechanismOnPair) -> None:
     if not getattr(subject.mechanism, "seedable", True):
-        raise LeftOut("it says seedable = False: its record cannot be replayed")
+        raise LeftOut("it sets seedable = False, so its record cannot be replayed")
     for index in (0, 1):
         again = subject.call(0, index)
         assert again.tobytes() == subject.calls[index][0].tobytes(), (
@@ -217,7 +217,7 @@ def _one_trace(subject: MechanismOnPair) -> None:
 def _density(subject: MechanismOnPair) -> None:
     mechanism: Any = subject.mechanism
     if not subject.traced or not mechanism.has_log_density():
-        raise LeftOut("it gives no log_density")
+        raise LeftOut("it has no log_density")
     leaves = trace.unstacked(mechanism, DTYPE)
     log_density = jax.jit(lambda m, d, x: m.log_density(d, x))
     ratios = []
@@ -238,19 +238,19 @@ def _distribution(subject: MechanismOnPair) -> None:
             subject.mechanism.cdf(np.asarray(data, float), x) if x.size == len(outputs) else None
         )
         if given is None:
-            raise LeftOut("it gives no cdf for this pair, or an output is several numbers")
+            raise LeftOut("it has no cdf for this pair, or an output is several numbers")
         plugins.demand_distribution(x, given)
 
 
 def _query(subject: MechanismOnPair) -> None:
     mechanism: Any = subject.mechanism
     if not mechanism.has_query():
-        raise LeftOut("it gives no query")
+        raise LeftOut("it has no query")
     try:
         for data in (subject.pair.d0, subject.pair.d1):
             queries = [functools.partial(mechanism.query, copy.deepcopy(data)) for _ in range(2)]
             one, other = (repr(parse_reply(ask(query))) for query in queries)
-            assert one == other, "query gave two answers for the same data"
+            assert one == other, "query returned two different answers for the same data"
         sensitivity_of(mechanism, subject.pair)
         norm_of(mechanism)
     except Refused as error:
@@ -260,7 +260,7 @@ def _query(subject: MechanismOnPair) -> None:
 def _choices(subject: MechanismOnPair) -> None:
     mechanism: Any = subject.mechanism
     if not mechanism.has_choices():
-        raise LeftOut("it states no choices")
+        raise LeftOut("it has no choices")
     check = StatedCheck(mechanism, InProcessWorkers(), RunSettings(), Stream(0, "", 0, EVAL))
     try:
         check.compare(subject.pair)

@@ -50,7 +50,7 @@ def _repeatable(pair: Pair) -> None:
 
 def _neighbours(pair: Pair) -> None:
     assert pair.adjacency.strip(), "adjacency says under which relation D and D′ are neighbours"
-    assert isinstance(pair.description, str), f"description is {pair.description!r}, no text"
+    assert isinstance(pair.description, str), f"description is {pair.description!r}, not a text"
 
 
 def _apart(pair: Pair) -> None:
@@ -171,7 +171,7 @@ def _written(subject: ProposedPairs) -> None:
 
 def _adjacency(subject: ProposedPairs) -> None:
     for adjacency in (subject.neighbourhood.adjacency, *(pair.adjacency for pair in subject.pairs)):
-        assert isinstance(adjacency, str), f"adjacency is {adjacency!r}, no text"
+        assert isinstance(adjacency, str), f"adjacency is {adjacency!r}, not a text"
         assert adjacency.strip(), "adjacency says under which relation D and D′ are neighbours"
 
 

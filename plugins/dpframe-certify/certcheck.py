@@ -555,7 +555,7 @@ def compare(certificate: Any) -> list[str]:
         price = look * (look + 1) if look > 1 else 1
         spent += (part := (1 - one["estimate"]["confidence"]) * price / error)
         must(audit["multiplicity"] != "none" or part >= 1 - CLOSE, "its levels are corrected")
-        must({*map(type, (one["seed"], one["repeat"]))} == {int}, "its seeds are no numbers")
+        must({*map(type, (one["seed"], one["repeat"]))} == {int}, "its seeds are not numbers")
     must((type(audit["looks"]), audit["looks"]) == (int, max(looks)), "its looks are others")
     if audit["multiplicity"] != "none" and spent < 1 - CLOSE and not failed:
         doubts.append(f"MISSING: conclusions with {1 - spent:.3g} of the error")
@@ -586,7 +586,7 @@ def compare_spec(certificate: Any) -> list[str]:
     text, ends, doubts = spec["text"], ("\n", "\r\n"), list[str]()
     forms = (start + text.replace("\n", end) for start in ("", "\ufeff") for end in ends)
     digests = [hashlib.sha256(form.encode()).hexdigest() for form in forms]
-    must(type(spec["overrides"]) is list, "its overrides are no list")
+    must(type(spec["overrides"]) is list, "its overrides are not a list")
     must(spec["sha256"] in digests, "its spec has another digest")
     try:
         told: Any = tomllib.loads(text)
@@ -611,7 +611,7 @@ def compare_spec(certificate: Any) -> list[str]:
             tables = told.get(role, [])
             tables = tables if type(tables) is list else [tables]
             use, params = one[role]["use"], one[role]["params"]
-            must(type(params) is dict, f"{one['id']}: its parameters are no table")
+            must(type(params) is dict, f"{one['id']}: its parameters are not a table")
             label = use if role == "pair" else one[role]["label"]
             of = [t for t in tables if t["use"].split("/")[-1] == use.split("/")[-1]]
             of = [t.get("params", {}) for t in of if label == t.get("label", use)]

@@ -148,7 +148,7 @@ def test_every_kind_of_output_gets_a_score(attack: str) -> None:
             "takes outputs with the shape of the data, (3,); these have ()",
         ),
         ("likelihood-ratio", "laplace", (3,), None),
-        ("likelihood-ratio", "laplace-numpy", (3,), "laplace-numpy gives no log_density"),
+        ("likelihood-ratio", "laplace-numpy", (3,), "laplace-numpy has no log_density"),
         ("logistic", "laplace-numpy", (4, 4), None),
         ("majority-vote", "laplace-numpy", (4, 4), None),
     ],

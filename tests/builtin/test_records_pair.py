@@ -172,7 +172,7 @@ def test_frames() -> None:
         ({"table": [1], "file": "a.csv"}, "table", "or in a `file`"),
         ({"table": [[1, 2], [3]]}, "table", "record 1 is not as long"),
         ({"table": [[1, [2]]]}, "table", "record 0, column c1: is a list"),
-        ({"table": [[1, 2]], "columns": ["a"]}, "table", "2 columns, and 1 names"),
+        ({"table": [[1, 2]], "columns": ["a"]}, "table", "2 columns, but 1 column names"),
         ({"table": [[1, 2]], "columns": ["a", "a"]}, "table", "the same name"),
         ({"table": "text"}, "table", "not a table"),
         ({"table": {"a": [1], "b": [1, 2]}}, "table", "equal length"),
@@ -385,7 +385,7 @@ def test_a_type_that_does_not_hold_the_cells_gives_way_on_both_sides() -> None:
     edit = {"replace": 0, "by": [300]}
     pair = made(table=[[1], [2]], edit=edit, form="integers", types=["uint8"])
     assert (pair.d0.dtype, pair.d1.dtype) == (np.int64, np.int64)
-    with pytest.raises(ValueError, match="1 columns, and 2 types"):
+    with pytest.raises(ValueError, match="1 columns, but 2 types"):
         Records.from_params({"table": [1], "edit": {"remove": 0}, "types": ["int8", "int8"]})
 
 

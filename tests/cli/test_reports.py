@@ -41,7 +41,7 @@ def test_a_run_writes_its_reports_and_stdout_stays_json(
     assert json.loads(done.stdout)["cells"]
     (mark,) = [line for line in done.stderr.splitlines() if line.startswith("::")]
     assert mark.startswith("::error file=a.toml,line=5,title=laplace")
-    assert "expected violated" in mark
+    assert "expected: violated" in mark
     assert (place / "summary.md").read_text().startswith("# a\n")
     assert (place / "b" / "c" / "a.csv").read_bytes().startswith(b"id,repeat,")
     assert "<failure" in (place / "a.XML").read_text()

@@ -106,7 +106,7 @@ def test_equal_scores_test_nothing(value: float) -> None:
         ({"members": None}, DpframeError, "members: give the memberships"),
         ({"members": MEMBERS[:10]}, ScoresError, "1,000 scores and 10 memberships"),
         ({"delta": [1e-5, 1.0]}, DpframeError, "delta: 1.0"),
-        ({"delta": []}, DpframeError, "delta: names no number"),
+        ({"delta": []}, DpframeError, "delta: give at least one number"),
         ({"confidence": 0.0}, DpframeError, "confidence: 0.0"),
         ({"estimators": ["one-rum"]}, PluginError, "did you mean 'one-run'"),
         ({"estimators": ["one-run"], "parameters": {"guesses": [0]}}, PluginError, "guesses"),

@@ -349,7 +349,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(file)
     assert entries(tmp_path)[1, "a"] is None
     os.mkfifo(tmp_path / "lock")
-    with pytest.raises(OutputError, match="move it away"), locked(tmp_path):
+    with pytest.raises(OutputError, match="move it elsewhere"), locked(tmp_path):
         pass
 
 

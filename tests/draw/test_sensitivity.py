@@ -163,7 +163,7 @@ def test_rounding_is_a_note(given: Any) -> None:
 @pytest.mark.parametrize(
     ("ask", "say", "norm", "message"),
     [
-        (lambda data: np.random.random(), 1.0, 1, "two answers for the same data"),
+        (lambda data: np.random.random(), 1.0, 1, "two different answers for the same data"),
         (lambda data: "3", 1.0, 1, "numbers, not str"),
         (np.sum, math.nan, 1, "sensitivity is nan"),
         (np.sum, -1.0, 1, "sensitivity is -1"),
@@ -264,7 +264,7 @@ def test_its_witness_is_a_spec_and_a_test() -> None:
 def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
     record = audited({"use": "sum"}, Sum, **FIXED)
     assert exit_code(record) == 0
-    (said,) = [s for s in findings.caveats(record) if "keeps to its sensitivity" in s]
+    (said,) = [s for s in findings.caveats(record) if "stays within its sensitivity" in s]
     assert "says nothing about other pairs" in said
 
 

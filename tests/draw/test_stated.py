@@ -101,7 +101,7 @@ def test_forms_of_a_statement(form: Any) -> None:
         (np.exp, "add up to"),
         (lambda logs: logs - 1, "add up to 0.367879"),
         (lambda logs: None, "choices returns logarithms .* it returned NoneType"),
-        (lambda logs: ["a", "b"], "some are no numbers"),
+        (lambda logs: ["a", "b"], "some are not numbers"),
         (lambda logs: dict(zip(["ant", "bee"], logs[:2], strict=True)), "add up to|not state"),
         (lambda logs: np.array([0.0]), "not state an output"),
         (lambda logs: logs_of(np.random.default_rng().normal(size=3)), "two answers|not state"),

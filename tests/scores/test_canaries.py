@@ -44,7 +44,9 @@ def test_what_is_not_there_or_not_whole(tmp_path: Path) -> None:
     with pytest.raises(ScoresError, match="no such file"):
         read_members(tmp_path / "gone.npz")
     np.savez(tmp_path / "a.npz", scores=SCORES)
-    with pytest.raises(ScoresError, match="name the column with --member: there are scores"):
+    with pytest.raises(
+        ScoresError, match="name the column with --member: the only column is scores"
+    ):
         read_members(tmp_path / "a.npz")
     np.save(tmp_path / "a.npy", np.zeros((3, 3)))
     with pytest.raises(ScoresError, match="name the column with --column: there are 3, counted"):

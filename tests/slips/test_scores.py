@@ -171,16 +171,16 @@ def test_a_class_is_membership_only_alone_and_with_a_warning(score: str, title: 
     write("t.csv", **{score: SCORE, title: CLASS})
     done = invoke("score", "t.csv", *ASKED)
     assert done.exit_code == 0
-    assert f"! Column {title} is taken for membership, but by its name it is a class" in done.stdout
+    assert f"! Column {title} is read as membership, but by its name it is a class" in done.stdout
     assert "--member" in done.stdout
     found = json.loads(invoke("score", "t.csv", *ASKED, "--json").stdout)
     assert title in found["warnings"][0]
     judged = invoke("score", "t.csv", *CLAIM)
     assert judged.exit_code == 3
-    assert f"! The claim was not tested: Column {title} is taken for membership" in judged.stdout
+    assert f"! The claim was not tested: Column {title} is read as membership" in judged.stdout
     named = invoke("score", "t.csv", *CLAIM, "--member", title)
     assert named.exit_code == 1
-    assert f"! Column {title} is taken for membership, but" in named.stdout
+    assert f"! Column {title} is read as membership, but" in named.stdout
 
 
 @pytest.mark.parametrize("title", ["sex", "is_spam", "group"])
@@ -188,7 +188,7 @@ def test_an_unknown_column_is_membership_only_alone_and_judges_no_claim(title: s
     write("t.csv", **{"score": SCORE, title: CLASS})
     done = invoke("score", "t.csv", *CLAIM)
     assert done.exit_code == 3
-    assert f"Column {title} is taken for membership, because it is the only other" in done.stdout
+    assert f"Column {title} is read as membership, because it is the only other" in done.stdout
     one = invoke("score", "--one-run", "t.csv", "--estimator", "one-run", "--claim", "epsilon=0.5")
     assert one.exit_code == 3
     assert "violated" not in one.stdout
@@ -344,7 +344,7 @@ def test_one_file_for_both_sides_tests_nothing() -> None:
 def test_an_index_is_no_score_of_one_side() -> None:
     write("a.csv", id=IDS)
     write("b.csv", id=IDS + N)
-    says = ("--column", "id is no score")
+    says = ("--column", "id is not a score")
     refused("--scores0", "a.csv", "--scores1", "b.csv", *CLAIM, says=says)
 
 
@@ -439,12 +439,12 @@ def test_an_estimator_of_two_sides_takes_no_canaries() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--epsilon", "1"), "say --claim epsilon=1"),
-        (("--epsilon=2.5",), "say --claim epsilon=2.5"),
-        (("--eps", "1"), "say --claim epsilon=1"),
-        (("--mu", "0.5"), "say --claim mu=0.5"),
-        (("--rho", "0.5"), "say --claim rho=0.5"),
-        (("--claim", "1"), "say --claim epsilon=1"),
+        (("--epsilon", "1"), "use --claim epsilon=1"),
+        (("--epsilon=2.5",), "use --claim epsilon=2.5"),
+        (("--eps", "1"), "use --claim epsilon=1"),
+        (("--mu", "0.5"), "use --claim mu=0.5"),
+        (("--rho", "0.5"), "use --claim rho=0.5"),
+        (("--claim", "1"), "use --claim epsilon=1"),
         (("--claim", "eps=1"), "epsilon=1"),
         (("--claim", "epsilon=0,5"), "decimal comma; write epsilon=0.5"),
         (("--claim", "epsilon=1,delta=1,5e-5"), "decimal comma; write delta=1.5e-5"),
@@ -535,7 +535,7 @@ def test_memberships_that_do_not_fit_their_scores() -> None:
     refused("t.csv", "--members", "m.csv", says=("in_train", "leave out --members"))
     write("y.csv", label=CLASS)
     done = invoke("score", "s.npy", "--members", "y.csv", *ASKED)
-    assert "! Column label is taken for membership, but by its name it is a class" in done.stdout
+    assert "! Column label is read as membership, but by its name it is a class" in done.stdout
     refused("s.npy", "--members", "gone.csv", says=("gone.csv: no such file",))
     words = ("--scores0", "s.npy", "--scores1", "m.npy", "--members", "m.csv")
     refused(*words, says=("--members FILE belongs to TABLE",))

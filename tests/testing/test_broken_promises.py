@@ -272,7 +272,7 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
         (Branching(), "claims a privacy loss for the pair", "must be a Claim or None"),
         (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
         (Dense(), "its density matches its outputs", "does not match the outputs"),
-        (Queried(), "its query has a sensitivity and no noise", "two answers"),
+        (Queried(), "its query has a sensitivity and no noise", "two different answers"),
         (Queried(noisy=False), "its query has a sensitivity and no noise", "sensitivity is -1"),
         (Stated(), "its outputs have the distribution that it states", "does not sample from"),
         (Greedy(), "does not change its input", "changes the data"),

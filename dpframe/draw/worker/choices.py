@@ -129,7 +129,7 @@ def _logs(values: Sequence[Any], floor: float) -> list[float]:
     try:
         logs = [float(value) for value in values]
     except (TypeError, ValueError):
-        raise Refused(f"{FORM}; some are no numbers") from None
+        raise Refused(f"{FORM}; some are not numbers") from None
     return [floor if log == float("-inf") else log for log in logs]
 
 

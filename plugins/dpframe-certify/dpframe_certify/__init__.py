@@ -60,7 +60,7 @@ def with_bets(record: Record) -> Record:
             for each in (one, other)
         ]
         if results[0] != results[1]:
-            raise DpframeError(f"{one.id}: repeated, it gives {results[1]}, not {results[0]}")
+            raise DpframeError(f"{one.id}: a repeat gave {results[1]}, not {results[0]}")
     return again
 
 

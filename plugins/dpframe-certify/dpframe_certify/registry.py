@@ -161,7 +161,8 @@ def _results(record: Record, cells: list[Any]) -> Iterator[str]:
         if bound is not None:
             floor = math.floor(bound * 1000) / 1000
             level = 100 * cell.estimate.confidence
-            shown = f"; loss at least {floor:g} at δ = {cell.estimate.delta:g}, {level:.10g} %"
+            delta = f"{cell.estimate.delta:g}".replace("e-0", "e-")
+            shown = f"; loss at least {floor:g} at δ = {delta}, {level:.10g} %"
         by = f"{_code(cell.attack.label)}, {_code(cell.estimator.label)}"
         verdict = WORDS.get(cell.verdict, cell.verdict)
         yield f"**{verdict}** by {by}, {max(cell.trials)} draws on each dataset{shown}."
@@ -174,7 +175,7 @@ def _results(record: Record, cells: list[Any]) -> Iterator[str]:
     yield (
         f"Confidence {100 * record.audit.confidence:g} % (multiplicity "
         f"{record.audit.multiplicity}, m = {record.summary.m}). An audit can refute a claim; no "
-        "violation found is no proof: other data or attacks may show one."
+        "violation found is not a proof: other data or attacks may show one."
     )
 
 

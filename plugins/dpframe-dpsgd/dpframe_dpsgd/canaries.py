@@ -461,7 +461,7 @@ class Canaries:
         inside = self._seen[self._members]
         doubts = []
         if self._repeated:
-            doubts.append(f"{self._repeated:,} of {made:,} batches have a record twice")
+            doubts.append(f"{self._repeated:,} of {made:,} batches contain a record twice")
         if made < FEWEST_STEPS or self.rate >= 1:
             return doubts
         share = rows.sum() / (n * made)
@@ -471,7 +471,7 @@ class Canaries:
                 f"batches had {rows.mean():.1f} records on average, and rate = {self.rate:g} means "
                 f"{self.rate * n:.1f}"
             )
-        meaning = "an accountant that assumes Poisson sampling gives an ε that does not hold"
+        meaning = "the ε of an accountant that assumes Poisson sampling is then wrong"
         if p_of_evenness(rows, n) < RARE:
             doubts.append(
                 "batches are not Poisson samples: nearly all have "
@@ -504,7 +504,7 @@ class Canaries:
                 Doubt(
                     f"epsilon = {epsilon:.4g} is claimed, but {len(self._rows):,} observed steps "
                     f"with the stated noise multiplier {self.noise_multiplier:g} and sampling rate "
-                    f"{self.rate:g} give {exact:.4g} at δ = {delta:g}"
+                    f"{self.rate:g} give {exact:.4g} at δ = {f'{delta:g}'.replace('e-0', 'e-')}"
                 )
             ]
         if claim is None:

@@ -351,7 +351,7 @@ def test_a_record_twice_in_a_batch_is_doubted(right):
         canaries.loss(watched.loss), watched.start(), *(a[0] for a in canaries.train_set)
     )
     canaries.step(watched.start(), np.array([3, 3, 4, -1]))
-    assert "1 of 1 batches have a record twice" in canaries.audit().warnings
+    assert "1 of 1 batches contain a record twice" in canaries.audit().warnings
 
 
 def observed(number=50, seed=0, change=lambda leaf, name: leaf):

@@ -161,7 +161,7 @@ def test_a_killed_comparison_goes_on(command, files):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--python", "x"], "NAME=PATH is wanted"),
+        (["--python", "x"], "should be NAME=PATH"),
         (["--python", "x=/nowhere"], "no such interpreter"),
         (["--python", "x=/dev/null"], "no such interpreter"),
         (["--loose", "1"], "a factor above 1"),

@@ -118,7 +118,7 @@ def _read(given: Any) -> Column:
         if key not in known:
             close = difflib.get_close_matches(str(key), known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise ValueError(f"column {name}: {key} is none of {', '.join(known)}{hint}")
+            raise ValueError(f"column {name}: {key} is not one of {', '.join(known)}{hint}")
     categories = parts.get("categories", ())
     if isinstance(categories, str) or not isinstance(categories, Iterable):
         raise ValueError(f"column {name}: categories are a list, not {categories!r}")

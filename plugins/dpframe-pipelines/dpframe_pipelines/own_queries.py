@@ -55,7 +55,7 @@ def own_queries(given: Any, epsilon: float | None, delta: float) -> list[OwnQuer
     for name, one in items:
         own = {"sql": one} if isinstance(one, str) else dict(one)
         if unknown := {*own} - {*OwnQuery._fields}:
-            raise DpframeError(f"queries: {min(unknown)!r} is none of {OwnQuery._fields}")
+            raise DpframeError(f"queries: {min(unknown)!r} is not one of {OwnQuery._fields}")
         sql = str(own.get("sql", "")).strip().rstrip("; \n")  # its lines may end with comments
         claimed = own.get("epsilon", epsilon)
         if not sql or claimed is None:

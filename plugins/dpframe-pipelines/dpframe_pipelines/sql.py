@@ -93,7 +93,7 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         for text in self.without:
             if unknown := [part for part in text.split(" and ") if part not in every]:
                 known = ", ".join(part for part in every if part not in UNASKABLE)
-                raise ParameterError("without", f"{unknown[0]!r} is none of: {known}")
+                raise ParameterError("without", f"{unknown[0]!r} is not one of: {known}")
         if not any(True for _ in self.bench.queries()):
             raise ParameterError("without", "leaves no query to ask")
 

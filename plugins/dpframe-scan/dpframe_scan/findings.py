@@ -188,7 +188,7 @@ def _problem(key: str, value: Any) -> str:
     if not isinstance(value, KINDS[key]):
         return f"{value!r} is not of type {KINDS[key].__name__}"
     if key in CHOICES and value not in CHOICES[key]:
-        return f"{value!r} is none of {', '.join(CHOICES[key])}"
+        return f"{value!r} is not one of {', '.join(CHOICES[key])}"
     if key == "claim" and not all(isinstance(one, int | float) for one in value.values()):
         return "numbers by name: epsilon, delta, rho or mu"
     if key in EXPRESSIONS:

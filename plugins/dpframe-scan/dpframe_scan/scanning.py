@@ -353,7 +353,7 @@ def _table(
     summary += [
         "",
         f"{package.name} {package.version}: {len(rows)} callables with a budget parameter, "
-        f"of which {len(rows) - len(mechanisms)} are no mechanisms; {len(releases)} of the others "
+        f"of which {len(rows) - len(mechanisms)} are not mechanisms; {len(releases)} of the others "
         f"were called; {len(plain)} violated, {len(violated) - len(plain)} more under a condition; "
         f"{used:.0f} s of processor time",
         "No violation found does not rule one out.",

@@ -200,7 +200,7 @@ def _check_metric(metric: Metric, unit: Unit, lists: bool, sample: Sequence[Any]
     if excess[i, k, j] > largest:
         warnings.warn(
             f"metric: {name} is {apart[i, k]:g} from {given[i]!r} to {given[k]!r}, but "
-            f"{apart[i, j]:g} and {apart[j, k]:g} by way of {given[j]!r}: it is no distance. Is it "
-            "a squared one?",
+            f"{apart[i, j]:g} and {apart[j, k]:g} by way of {given[j]!r}: it is not a metric. Is "
+            "it the square of one?",
             stacklevel=4,
         )

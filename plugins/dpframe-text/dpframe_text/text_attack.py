@@ -68,7 +68,7 @@ class TextFeatures(Attack, name="text"):
             isinstance(target.mechanism, HostMechanism)
             and getattr(target.mechanism, "gives_text_features", False)
         ):
-            return "the answers of this mechanism are no features of a text: use a `rewriter`"
+            return "the answers of this mechanism are not features of a text: use a `rewriter`"
         if self.look == "distance" and getattr(target.mechanism, "vectors", None) is None:
             return "no embedding is given"
         return None

@@ -81,7 +81,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
         return stated, [
             Doubt(
                 f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted "
-                f"give {more:.4g} at δ = {delta:g}"
+                f"give {more:.4g} at δ = {f'{delta:g}'.replace('e-0', 'e-')}"
             )
         ]
     if loss.is_too_large:

@@ -350,7 +350,7 @@ def doubts_of_epsilon(watch: Watch, epsilon: float | None, delta: float, engine:
         Doubt(
             f"epsilon = {epsilon:.4g} is claimed, but {sum(spent.values()):,} observed steps "
             f"with noise multiplier {noises} and sampling rate {rates} give {more:.4g} at "
-            f"δ = {delta:g}"
+            f"δ = {f'{delta:g}'.replace('e-0', 'e-')}"
         )
     ]
 

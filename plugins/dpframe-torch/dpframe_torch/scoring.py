@@ -90,7 +90,9 @@ class Scoring:
                 )
             return scores.astype(np.float64)
         if score not in ("loss", "contrast", *BY_REFERENCES):
-            raise CanaryError(f"score: {score!r} is none of loss, contrast, lira, rmia, gradient")
+            raise CanaryError(
+                f"score: {score!r} is not one of loss, contrast, lira, rmia, gradient"
+            )
         if score == "contrast" and right_labels is None:
             raise CanaryError("score: 'contrast' is for mislabelled canaries")
         if score in BY_REFERENCES and not references:

@@ -25,7 +25,7 @@ PREFIX = "canary {}:"  # no space at the end, which tokenizers join with what fo
 DIGITS = "0123456789"
 REFERENCES = 63  # suffixes that each canary is compared with
 NO_BOUND = (
-    "Exposure and extraction are no bounds: they describe these canaries, and small values do not "
+    "Exposure and extraction are not bounds: they describe these canaries, and small values do not "
     "show that a model is private."
 )
 
@@ -271,7 +271,7 @@ def token_ids(tokenizer: Any, text: str) -> list[int]:
     except (KeyError, TypeError, ValueError) as error:
         raise CanaryError(f"tokenizer: returns no input_ids: {error!r}") from None
     if ids.dtype.kind not in "iu" or not len(ids):
-        raise CanaryError(f"tokenizer: {text[:40]!r} gives no token ids")
+        raise CanaryError(f"tokenizer: {text[:40]!r} yields no token ids")
     return [int(one) for one in ids]
 
 

@@ -95,9 +95,10 @@ class MeasurementAudit:
     def __str__(self) -> str:
         verdict = "the claim is refuted" if self.refuted else "the claim is not refuted"
         of = "\n".join(f"  {line}" for line in self.lines)
+        delta = f"{self.delta:g}".replace("e-0", "e-")
         return (
             f"{verdict} by {self.draws:,} draws of the measurements on each dataset\n"
-            f"ε ≥ {self.epsilon_lower:.4g} at δ = {self.delta:g}; μ ≥ {self.mu_lower:.4g}; each "
+            f"ε ≥ {self.epsilon_lower:.4g} at δ = {delta}; μ ≥ {self.mu_lower:.4g}; each "
             f"alone at {100 * self.confidence:g} %\n{of}\n"
             "if the claim covers all of these values together, whatever is made of them"
         )

@@ -117,7 +117,7 @@ def _report(trace: Trace) -> Iterator[str]:
     claimed, delta = trace.claim
     if trace.lines:
         total = "unknown" if math.isnan(trace.epsilon) else f"{trace.epsilon:.4g}"
-        at = f" at δ = {delta:g}" if delta else ""
+        at = f" at δ = {f'{delta:g}'.replace('e-0', 'e-')}" if delta else ""
         beside = "" if claimed is None else f"; claimed: {claimed:g}"
         yield f"ε of all observed noise, composed: {total}{at}{beside}"
     if trace.findings:

@@ -255,7 +255,7 @@ def _judge_total(
     explained = math.isinf(total) and any(f.kind in ENDLESS for f in trace.findings)
     if claimed is None or not total > claimed * (1 + TOLERANCE + rounding) or explained:
         return
-    at = f" at δ = {delta:g}" if delta else ""
+    at = f" at δ = {f'{delta:g}'.replace('e-0', 'e-')}" if delta else ""
     text = f"the noise composes to ε = {total:.4g}{at}, more than the claimed {claimed:g}"
     if exact:
         text += ", and all noised values are released"

@@ -325,10 +325,8 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
     if estimate is not None and estimate.certified and estimate.epsilon_lower is not None:
         claim = None if cell.claim is None else float(cell.claim.epsilon)
         lower = rounded_down(estimate.epsilon_lower, claim)
-        yield (
-            f"certified: ε ≥ {lower} at δ = {estimate.delta:g}, confidence "
-            f"{estimate.confidence:.6g}"
-        )
+        delta = f"{estimate.delta:g}".replace("e-0", "e-")
+        yield f"certified: ε ≥ {lower} at δ = {delta}, confidence {estimate.confidence:.6g}"
     for witness in cell.exact.witnesses if cell.exact is not None else ():
         yield f"exactly, without draws: {_code(witness.words)}"
 
@@ -383,7 +381,7 @@ def _claim(cell: Any) -> str:
     """Write a claim on one line."""
     if cell.claim is None:
         return "no claim"
-    delta = f", δ = {cell.claim.delta:g}" if cell.claim.delta else ""
+    delta = f", δ = {f'{cell.claim.delta:g}'.replace('e-0', 'e-')}" if cell.claim.delta else ""
     return f"ε = {float(cell.claim.epsilon):g}{delta} ({_line(cell.claim.kind)})"
 
 

@@ -206,7 +206,11 @@ class Site:
         estimate = cell.estimate if cell is not None else None
         lower = estimate.epsilon_lower if estimate is not None and estimate.certified else None
         claim = float(cell.claim.epsilon) if cell is not None and cell.claim is not None else None
-        at = f", δ = {cell.claim.delta:g}" if cell and cell.claim and cell.claim.delta else ""
+        at = (
+            f", δ = {f'{cell.claim.delta:g}'.replace('e-0', 'e-')}"
+            if cell and cell.claim and cell.claim.delta
+            else ""
+        )
         left_out = len(record.skipped) + record.summary.failed
         tests = record.summary.m if record.audit.multiplicity == "none" else 1
         return SiteRow(

@@ -174,7 +174,7 @@ class AccountantProcess:
         with words:
             words.seek(0)
             lines = words.read().decode(errors="replace").strip().splitlines()
-        return _one_line(lines[-1]) if lines else "nothing was said"
+        return _one_line(lines[-1]) if lines else "no message"
 
 
 class ComparisonFile:

@@ -145,7 +145,7 @@ def _interpreters(given: list[str]) -> list[tuple[str, Path]]:
     for text in given:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
-            raise DpframeError(f"--python {text}: NAME=PATH is wanted")
+            raise DpframeError(f"--python {text}: should be NAME=PATH")
         if name in found:
             raise DpframeError(f"--python {text}: the name {name!r} is given twice")
         if not Path(path).is_file():
