@@ -27,6 +27,7 @@ from dpframe.results.verdict import (
     VIOLATED,
     at_delta,
     judged,
+    rounded_down,
 )
 from dpframe.scores import columns
 from dpframe.scores.sides import (
@@ -143,8 +144,8 @@ def _reason(cell: CellRecord, canaries: int) -> str | None:
     if cell.verdict == CONSISTENT:
         return (
             "no violation found; these canaries show a loss of at least "
-            f"{cell.estimate.epsilon_lower or 0.0:.4g} {at_delta(cell.estimate.delta)}; others "
-            "may show more"
+            f"{rounded_down(cell.estimate.epsilon_lower or 0.0)} "
+            f"{at_delta(cell.estimate.delta)}; others may show more"
         )
     return cell.reason
 

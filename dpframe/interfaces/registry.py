@@ -223,7 +223,9 @@ class Registry:
             with self._guarded(hook.plugin_name.partition(":")[0], "", TRACERS):
                 found += hook.function()
         if not found:
-            raise PluginError("trace: no plugin traces functions: pip install dpframe-trace")
+            raise PluginError(
+                "trace: no plugin traces functions; plugins/dpframe-trace in the repository does"
+            )
         return found
 
     def _add_installed(self) -> None:

@@ -244,10 +244,10 @@ def at_delta(delta: float) -> str:
     return f"at δ = {delta:.3g}".replace("e-0", "e-")
 
 
-def _rounded_down(bound: float) -> str:
-    """Write a bound with three digits, rounded down."""
-    digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 2
-    return f"{math.floor(bound * 10**digits) / 10**digits:.3g}"
+def rounded_down(bound: float) -> str:
+    """Write a bound with four digits, rounded down."""
+    digits = 3 - math.floor(math.log10(bound)) if bound > 0 else 3
+    return f"{math.floor(bound * 10.0**digits) / 10.0**digits:.4g}"
 
 
 def _violated(cell: CellRecord) -> str:
@@ -257,19 +257,21 @@ def _violated(cell: CellRecord) -> str:
     contrast = cell.basis.contrast
     delta, lower, claimed = contrast.delta, contrast.lower, contrast.claimed
     if lower > claimed:
-        return f"loss certified above {lower:.4g} {at_delta(delta)}, claimed {claimed:.4g}"
+        return (
+            f"loss certified above {rounded_down(lower)} {at_delta(delta)}, claimed {claimed:.4g}"
+        )
     if cell.search is not None and cell.search.pairs:
-        best = f"best single pair ≥ {_rounded_down(lower)}"
+        best = f"best single pair ≥ {rounded_down(lower)}"
         return f"{TOGETHER}; {best}, claimed {claimed:.4g} {at_delta(delta)}"
     if cell.p_value <= 1 - cell.estimate.confidence:
         return (
             "certified error rates lie below the claimed curve as a whole, although at no single δ "
-            f"that was looked at; nearest {at_delta(delta)}: certified {lower:.4g}, claimed "
-            f"{claimed:.4g}"
+            f"that was looked at; nearest {at_delta(delta)}: certified "
+            f"{rounded_down(lower)}, claimed {claimed:.4g}"
         )
     return (
         f"the claim ε = {claimed:.4g} {at_delta(delta)} is rejected by the step-down test; the "
-        f"bound that holds together with all others, {lower:.4g}, is not above it"
+        f"bound that holds together with all others, {rounded_down(lower)}, is not above it"
     )
 
 
@@ -277,27 +279,28 @@ def _shown(cell: CellRecord) -> str:
     estimate = cell.estimate
     assert estimate is not None
     at = at_delta(estimate.delta)
-    lower = math.nan if estimate.epsilon_lower is None else estimate.epsilon_lower
+    lower = rounded_down(estimate.epsilon_lower or 0.0)
     if saw_nothing(cell):
         return f"{SAW_NOTHING}; another attack may show more"
     if cell.search is not None and (number := cell.search.pairs):
         pairs = "one pair" if number == 1 else f"{number} pairs"
         return (
-            f"this search of {pairs} shows a loss of at least {lower:.4g} {at}; another pair, "
+            f"this search of {pairs} shows a loss of at least {lower} {at}; another pair, "
             f"attack or event may show more{_continued(covered(cell))}"
         )
-    least, upper = f"this attack shows a loss of at least {lower:.4g}", estimate.epsilon_upper
-    if upper is None or not math.isfinite(upper):
+    least = f"this attack shows a loss of at least {lower}"
+    if estimate.epsilon_upper is None or not math.isfinite(estimate.epsilon_upper):
         return f"{least} and without an upper limit {at}; another attack may show more"
+    upper = _rounded_up(estimate.epsilon_upper)
     if estimate.epsilon_upper_of == "every event":
-        return f"{least} and at most {upper:.4g} {at}; another attack may show more"
+        return f"{least} and at most {upper} {at}; another attack may show more"
     if estimate.epsilon_upper_of == "every cut":
         return (
-            f"{least} {at}, and no cut of its scores shows more than {upper:.4g}; another "
+            f"{least} {at}, and no cut of its scores shows more than {upper}; another "
             "attack may show more"
         )
     return (
-        f"{least} {at}, and at the chosen thresholds at most {upper:.4g}; another threshold "
+        f"{least} {at}, and at the chosen thresholds at most {upper}; another threshold "
         "or attack may show more"
     )
 

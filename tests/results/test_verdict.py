@@ -62,6 +62,11 @@ def test_the_reason_says_when_holm_adds_a_cell() -> None:
     assert "step-down" in added
 
 
+def test_a_certified_bound_is_never_rounded_up() -> None:
+    reason = judged([at(0.001, contrast=(0.0, 1.92885, 1.0))], 1, "holm")[0].reason
+    assert reason.startswith("loss certified above 1.928 at")
+
+
 def test_a_curve_names_the_delta_where_it_failed() -> None:
     reason = judged([at(0.001, delta=1e-5, contrast=(0.01, 1.3, 1.0))], 1, "holm")[0].reason
     assert reason == "loss certified above 1.3 at δ = 0.01, claimed 1"

@@ -150,6 +150,7 @@ def lines_of(witness: Witness, queries: Sequence[Any]) -> list[str]:
         rounds = str(first + 1) if first == last else f"{first + 1}–{last + 1}"
         lines.append(f"    {rounds}. {text_of_query(queries, number)}")
         first = last + 1
+    least = math.floor(1000 * max(witness.epsilon, 0.0)) / 1000
     counts = " and ".join(
         f"{hits:,} on {name}" for hits, name in zip(witness.hits, ("D", "D′"), strict=True)
     )
@@ -157,6 +158,6 @@ def lines_of(witness: Witness, queries: Sequence[Any]) -> list[str]:
         *lines,
         f"  event: {witness.event}",
         f"  in {witness.sessions:,} replayed sessions on each dataset it occurred {counts}, "
-        f"which alone shows a loss of at least {max(witness.epsilon, 0.0):.4g} at δ = "
+        f"which alone shows a loss of at least {least:g} at δ = "
         f"{witness.delta:g} and confidence .999",
     ]
