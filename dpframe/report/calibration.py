@@ -34,7 +34,7 @@ def calibration_page(result: dict[str, Any], command: str, day: str) -> str:
     blocks = [
         f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth",
         _wrapped(f"{conclusion(result)} This page is the output of the command below."),
-        f"<!-- no-run: takes minutes -->\n```sh\n{command}\n```",
+        f"<!-- no-run: slow -->\n```sh\n{command}\n```",
         *map(_wrapped, explanation(result)),
     ]
     for one in sections(result):

@@ -9,8 +9,8 @@ import pytest
 
 HOW_TO = Path(__file__).parents[3] / "docs" / "how-to"
 BLOCK = re.compile(
-    r"<!-- no-run: the tests of the plugin run it -->\n```python\n(.*?)```\n\n"
-    r"<!-- no-run: the tests of the plugin compare it -->\n```text\n(.*?)```",
+    r"<!-- no-run: plugin tests -->\n```python\n((?:(?!```).)*)```\n\n"
+    r"<!-- no-run: plugin tests -->\n```text\n(.*?)```",
     re.DOTALL,
 )
 
