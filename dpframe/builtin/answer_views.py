@@ -54,8 +54,8 @@ def negated(text: str) -> str:
     """Return the negation of an event in words."""
     if " or " in text and (" and " in text or " or the output is " in text):
         return f"the following is false: {text}"
-    if text.startswith(("raises ", "gives ")):
-        return f"does not {text}".replace("raises ", "raise ").replace("gives ", "give ")
+    if text.startswith(("raises ", "returns ")):
+        return f"does not {text}".replace("raises ", "raise ").replace("returns ", "return ")
     for verb in (" is not ", " is ", " are ", " equals ", " uses "):
         if verb in f" {text}":
             other = {" is not ": " is ", " equals ": " does not equal ", " uses ": " does not use "}

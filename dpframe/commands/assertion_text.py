@@ -102,8 +102,8 @@ def _reasons(cell: CellRecord, mechanism: type[Plugin], texts: Mapping[int, str]
             "  note: on one dataset its answer never changed: it adds no noise, or noise that was "
             "drawn once, outside the function"
         )
-    if "None" in texts.values() and witness.event.startswith("gives "):
-        side = rates.index(1 if witness.event == "gives None" else 0)
+    if "None" in texts.values() and witness.event.startswith("returns "):
+        side = rates.index(1 if witness.event == "returns None" else 0)
         yield (
             f"  note: it returned None in all of these runs on {('D', 'D′')[side]}; did a branch "
             "forget `return`?"

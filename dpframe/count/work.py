@@ -368,7 +368,7 @@ class TracedPass(PassWork):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
+        return (self.nan_note(f"the first {self.the_pass.rows:,} outputs"),)
 
     executor: Executor = LOCAL_EXECUTOR  # counts segments, and draws what takes long
 

@@ -188,13 +188,13 @@ class SensitivityCheck:
                 words = f"its query raises {one.raised} on {name} and not on the other"
                 return _Checked(math.inf, "raises", words)
         if before.form != after.form:
-            words = f"its query gives {_cut(before.form)} on D and {_cut(after.form)} on D′"
+            words = f"its query returns {_cut(before.form)} on D and {_cut(after.form)} on D′"
             return _Checked(math.inf, "shape", words)
         only = len(before.numbers) == 1
         if (place := unlike(before.numbers, after.numbers)) is not None:
             values = [_value(numbers[place]) for numbers in (before.numbers, after.numbers)]
             at = "" if only else f", at place {place} of its query"
-            words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
+            words = f"its query returns {values[0]} on D and {values[1]} on D′{at}"
             return _Checked(math.inf, "not a number", words)
         sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
         norm = norm_of(self.mechanism)

@@ -85,9 +85,9 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
 
 
 def event_of_kind(kind: str) -> str:
-    """Describe the event that an answer has a kind: "the output is NaN", "gives list"."""
+    """Describe the event that an answer has a kind: "the output is NaN", "returns list"."""
     number = re.fullmatch(r"\w+, (NaN|-?inf)", kind)
-    return f"the output is {number[1]}" if number else f"gives {kind}"
+    return f"the output is {number[1]}" if number else f"returns {kind}"
 
 
 def is_frame(value: Any) -> bool:

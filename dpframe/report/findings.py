@@ -226,7 +226,7 @@ def _reasons(cell: CellRecord, *, alone: bool) -> Iterator[tuple[Kind, str]]:
         yield Kind.UNDECIDED, f"inconclusive: {why}"
     if (stepped := _stepped(cell)) is not None:
         yield Kind.TOGETHER, stepped
-    if saw_nothing(cell):
+    if saw_nothing(cell) and "nothing was tested" not in why:  # else the reason says it
         yield Kind.BLIND, SAW_NOTHING
 
 

@@ -159,7 +159,8 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             low, high = map(point, estimate.interval)
             yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
         yield "Assumes", estimate.assumption
-    yield "Slack: claimed − certified", ", ".join(map(str, slack(cell)))
+    if cell.verdict != "violated":
+        yield "Slack: claimed − certified", ", ".join(map(str, slack(cell)))
     if cell.p_value is not None and cell.p_adjusted is not None:
         yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
     for part in ("mechanism", "pair", "attack", "estimator"):

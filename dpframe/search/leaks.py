@@ -129,7 +129,7 @@ def roots_of(name: str) -> frozenset[str]:
         event = "outputs"
     elif _NOT_FINITE.search(event):
         event = "not finite"
-    elif event.startswith(("gives ", "does not give ")) and "#" in event:
+    elif event.startswith(("returns ", "does not return ")) and "#" in event:
         return frozenset(["size"])
     return frozenset([event + beyond])
 

@@ -100,7 +100,7 @@ def test_answers_without_a_text_are_counted() -> None:
     exact = VIEWS["values"]
     assert exact.describe(0, 1, codes, words) == "is 0.25 or one of 2 answers that were not stored"
     assert exact.describe(0, 1, [2], words) == "is one answer that was not stored"
-    assert VIEWS["kinds"].describe(0, 1, [2], {}) == "gives one kind that was not stored"
+    assert VIEWS["kinds"].describe(0, 1, [2], {}) == "returns one kind that was not stored"
 
 
 def test_a_label_is_told_by_what_it_may_be() -> None:
@@ -172,8 +172,8 @@ def test_few_answers_teach_nothing_and_break_nothing() -> None:
         ("output 1 equals output 4", "output 1 does not equal output 4"),
         ("the output is not a multiple of 2^-52", "the output is a multiple of 2^-52"),
         ("there are 3 different numbers", "there are not 3 different numbers"),
-        ("raises KeyError at a.py:3 or gives None",
-         "does not raise KeyError at a.py:3 or give None"),
+        ("raises KeyError at a.py:3 or returns None",
+         "does not raise KeyError at a.py:3 or return None"),
         ("raises KeyError at a.py:3 or the output is NaN",
          "the following is false: raises KeyError at a.py:3 or the output is NaN"),
         ("the output is NaN", "the output is not NaN"),

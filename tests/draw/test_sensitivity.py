@@ -119,9 +119,9 @@ def grows(data: Any) -> Any:
 @pytest.mark.parametrize(
     ("ask", "kind", "words"),
     [
-        (lambda data: math.nan if data.any() else 0.0, "not a number", "gives 0 on D and nan on"),
-        (lambda data: math.inf if data.any() else 0.0, "not a number", "gives 0 on D and inf on"),
-        (grows, "shape", "gives shape (0,) on D and shape (1,) on D′"),
+        (lambda data: math.nan if data.any() else 0.0, "not a number", "returns 0 on D and nan on"),
+        (lambda data: math.inf if data.any() else 0.0, "not a number", "returns 0 on D and inf on"),
+        (grows, "shape", "returns shape (0,) on D and shape (1,) on D′"),
         (raises, "raises", "raises ValueError: # is out of bounds on D′"),
     ],
 )

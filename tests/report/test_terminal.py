@@ -262,3 +262,13 @@ def test_only_cells_with_notes_have_a_heading(records):
     console = Console(file=io.StringIO(), width=80)
     render_notes(as_record(records.record(cells)), console)
     assert "copy-input" not in console.file.getvalue()
+
+
+def test_a_cell_that_tested_nothing_is_listed_once(records, show):
+    cell = records.cell("random-output", 1.0, 2, counts=[[100, 0], [100, 0]], trials=100)
+    why = "box returned None in all 200 runs, so nothing was tested"
+    cell |= {"verdict": "inconclusive", "reason": why, "expected": None}
+    other = records.cell("laplace", 1.0, 2, trials=100)
+    text = show(records.record([cell, other]), 200)
+    assert "so nothing was tested" in text
+    assert "– random-output · majority-vote · precision: this attack saw nothing" not in text

@@ -283,11 +283,11 @@ ROOTS: list[tuple[str, str]] = [
     ("raises ValueError at a.py:3 in v.py:check_array", "raises E at b.py:9 in v.py:check_array"),
     ("the output is NaN · NaN or a missing value", "the output is inf · a number out of bounds"),
     (
-        "gives float64 array of shape (#,)",
-        "gives float64 array of shape (#,) · an unknown category",
+        "returns float64 array of shape (#,)",
+        "returns float64 array of shape (#,) · an unknown category",
     ),
     ("the output is #", "a weighted sum of the outputs is # or not a number"),
-    ("gives array of shape (#,) with NaN at #", "gives list with inf at #"),
+    ("returns array of shape (#,) with NaN at #", "returns list with inf at #"),
     ("output # is # · a number out of bounds", "the largest output is # · an unknown category"),
 ]
 
@@ -304,7 +304,7 @@ def test_variants_of_one_root_are_one_leak(one: str, other: str) -> None:
 def test_ignored_names_ignore_their_roots_and_ignored_parts_nothing_else() -> None:
     assert KnownLeaks(["raises E at a.py:3"]).has("raises F at a.py:3 · NaN", math.inf)
     assert not KnownLeaks(["the output is"]).has("the largest output is #", math.inf)
-    assert not KnownLeaks(["raises"]).has("does not give float", math.inf)
+    assert not KnownLeaks(["raises"]).has("does not return float", math.inf)
 
 
 SEARCH = {"params": {"table": TABLE, "schema": SCHEMA, "adjacency": "replace"}, "findings": 3}

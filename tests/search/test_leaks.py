@@ -268,7 +268,7 @@ def test_a_name_has_no_values() -> None:
     assert without_values("raises E at a1.py:14, float32") == "raises E at a1.py:14, float32"
     known = KnownLeaks(["is 7 or more"])
     assert known.has("is # · NaN", math.inf)
-    assert not known.has("gives # · NaN", math.inf)
+    assert not known.has("returns # · NaN", math.inf)
     assert not KnownLeaks([])
 
 
@@ -287,7 +287,7 @@ def test_a_spec_says_what_is_ignored() -> None:
 
 
 def test_kinds_that_differ_in_numbers_are_named_once() -> None:
-    kinds = [f"gives float64 array of shape (5,) with NaN at {place}" for place in (2, 5, 1)]
-    event = leaks._short([*kinds, "gives None"])
-    assert event == f"{kinds[0]} or 2 like it or gives None"
+    kinds = [f"returns float64 array of shape (5,) with NaN at {place}" for place in (2, 5, 1)]
+    event = leaks._short([*kinds, "returns None"])
+    assert event == f"{kinds[0]} or 2 like it or returns None"
     assert leaks.roots_of(leaks.without_values(event)) == {"not finite"}

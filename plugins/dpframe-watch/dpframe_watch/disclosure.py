@@ -343,7 +343,7 @@ def _mends(cell: Any) -> Iterator[str]:
             f"An exception depends on the data ({_code(words)}). Check only public "
             "properties, or treat such records in the same way regardless of the others."
         )
-    elif re.match(r"gives |the output is (NaN|-?inf)\b", words):
+    elif re.match(r"returns |the output is (NaN|-?inf)\b", words):
         yield (
             f"The kind of the answer depends on the data ({_code(words)}). Type, shape and missing "
             "values must be the same on neighbouring datasets."
