@@ -268,6 +268,7 @@ def test_a_cell_that_tested_nothing_is_listed_once(records, show):
     cell = records.cell("random-output", 1.0, 2, counts=[[100, 0], [100, 0]], trials=100)
     why = "box returned None in all 200 runs, so nothing was tested"
     cell |= {"verdict": "inconclusive", "reason": why, "expected": None}
+    cell["statistic"] = {"name": "DecisionCounts"}
     other = records.cell("laplace", 1.0, 2, trials=100)
     text = show(records.record([cell, other]), 200)
     assert "so nothing was tested" in text
