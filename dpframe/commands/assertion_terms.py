@@ -43,10 +43,12 @@ class AssertionTerms(NamedTuple):
             if self.epsilon is not None or self.delta != 0:
                 raise DpframeError("claim: give either the claim or epsilon and delta")
             if not isinstance(self.claim, Claim):
-                raise DpframeError(f"claim: {self.claim!r} is not a claim, such as GaussianDP(1.0)")
+                raise DpframeError(
+                    f"claim: {self.claim!r} is not a claim; pass one, such as GaussianDP(1.0)"
+                )
             return self.claim
         if not is_number(self.epsilon):
-            raise DpframeError("epsilon: give the claim, a number of at least 0")
+            raise DpframeError(f"epsilon: pass the claimed ε, a number, not {self.epsilon!r}")
         if not is_number(self.delta):
             raise DpframeError(f"delta: {self.delta!r} is not a number")
         try:

@@ -167,7 +167,8 @@ def undecided(record: Record, terms: AssertionTerms, release: Callable[..., Any]
     claim = terms.claimed()
     alone = as_tables(cell)["pair"]["use"] == GIVEN_PAIR
     needed = draws_needed(claim, 1 - record.audit.confidence, alone=alone)
-    yield f"  needed: {'no number of runs' if needed is None else _budget(needed, record, terms)}"
+    enough = "more runs than can be made" if needed is None else _budget(needed, record, terms)
+    yield f"  needed: {enough}"
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE_EPSILON:
         factor = (
@@ -176,7 +177,7 @@ def undecided(record: Record, terms: AssertionTerms, release: Callable[..., Any]
             else ""
         )
         yield (
-            f"  why {'none' if needed is None else 'so many'}: at ε = {brief(epsilon)} an event "
+            f"  why so many: at ε = {brief(epsilon)} an event "
             f"must be more than e^ε{factor} times likelier on one dataset, so it takes at least as "
             "many runs"
         )

@@ -97,10 +97,10 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     if in_place and not needed:
         return False
     raise DpframeError(
-        f"release: it takes {len(needed)} arguments"
+        f"release: it takes {len(needed) or 'no'} arguments"
         + (f", {', '.join(p.name for p in needed)}" if needed else "")
-        + "; it is called as release(data) or as release(rng, data), one run per call: bind the "
-        "others with functools.partial or a lambda"
+        + "; it is called as release(data) or as release(rng, data), one run per call"
+        + ": bind the others with functools.partial or a lambda" * bool(needed)
     )
 
 
@@ -122,7 +122,7 @@ def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
         return
     if _is_generator(second):
         raise DpframeError(
-            f"release: its second parameter is called {second.name!r}; {called}, swap them"
+            f"release: its second parameter is called {second.name!r}, but {called}: swap them"
         )
     if one in SETTING_NAMES and one != "noise" and other not in SETTING_NAMES:
         raise DpframeError(

@@ -527,9 +527,7 @@ def as_scores(values: Any, name: str, *, runs: bool = False) -> HostArray:
     if array.dtype.kind in "iu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
-        raise ScoresError(
-            f"{name}: scores must be booleans or numbers; this contains {array.dtype}"
-        )
+        raise ScoresError(f"{name}: scores must be booleans or numbers, not {array.dtype}")
     return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 

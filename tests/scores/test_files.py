@@ -83,7 +83,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
         ("s.npy", np.zeros((2, 3)), "name the column with --column: there are 3, counted from 1"),
         ("s.npy", np.float64(3), "this has ()"),
         ("s.npy", np.zeros(0), "contains no scores"),
-        ("s.npy", np.array(["a"]), "booleans or numbers; this contains <U1"),
+        ("s.npy", np.array(["a"]), "booleans or numbers, not <U1"),
         ("s.npy", np.array([1j]), "complex128"),
         ("s.npy", np.array([{}]), "cannot read it"),
         ("s.csv", "", "contains no scores"),

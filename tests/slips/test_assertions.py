@@ -168,7 +168,10 @@ class Library:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        (lambda data, rng: 0, r"second parameter is called 'rng'.* release\(rng, data\), swap"),
+        (
+            lambda data, rng: 0,
+            r"second parameter is called 'rng'.* but dpframe calls release\(rng, data\): swap",
+        ),
         (lambda values, random_state: 0, "second parameter is called 'random_state'.*swap"),
         (annotated, "second parameter is called 'source'.*swap"),
         (lambda data, eps: 3, "'data' would get the generator: bind 'eps' with functools.partial"),
@@ -365,3 +368,16 @@ def test_datasets_that_are_no_neighbours_are_asked_about(d0: Any, d1: Any, note:
         assert_dp(np.sum, **{**ONE, "d0": d0, "d1": d1})
     assert note is None or note in str(found.value)
     assert ("adjacency?" in str(found.value)) == (note is not None)
+
+
+@pytest.mark.parametrize(
+    ("release", "epsilon", "message"),
+    [
+        (lambda: 0, 1.0, "takes no arguments; it is called as .* one run per call$"),
+        (lambda data: 0, "1", "epsilon: pass the claimed ε, a number, not '1'"),
+        (lambda data: 0, None, "epsilon: pass the claimed ε, a number, not None"),
+    ],
+)
+def test_what_is_missing_is_named(release, epsilon, message) -> None:
+    with pytest.raises(DpframeError, match=message):
+        assert_dp(release, d0=[0.0], d1=[1.0], epsilon=epsilon)
