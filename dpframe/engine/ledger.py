@@ -136,7 +136,10 @@ class Ledger:
         for number, earlier in self._earlier:
             if earlier.draws == question.draws:
                 looks.setdefault(number, []).append(earlier)
-        shown = {number: max(one.trials for one in of) for number, of in looks.items()}
+        bets = bool(question.rounds)  # those that continue keep their look at more trials
+        shown = {
+            n: max((bool(q.rounds) == bets, q.trials) for q in of)[1] for n, of in looks.items()
+        }
         for number, of in looks.items():
             same = [one for one in of if one.digest == question.digest]
             if same and all(map(question.continues, same)):

@@ -599,6 +599,18 @@ def kept(folder: Path, trials: int, draws: tuple[int, str, int] = DRAWS) -> Look
     return looks
 
 
+def test_bets_that_continue_do_not_move_the_looks_of_other_questions(tmp_path: Path) -> None:
+    rounds = "0123456789abcdef"
+    for number, trials in ((1, 100), (2, 300)):
+        ledger = Ledger(tmp_path)
+        bets = Question(DRAWS, "bets", (trials, trials), rounds[: 8 * number])
+        assert ledger.look(bets, DRAWS).number == 1
+        assert ledger.look(Question(DRAWS, f"{trials}", (trials, trials)), DRAWS).number == number
+        ledger.write()
+    looks = Ledger(tmp_path).peek(Question(DRAWS, "900", (900, 900)), DRAWS)
+    assert looks.earlier == ((100, 100), (300, 300))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for trials in (10, 20, 30):
