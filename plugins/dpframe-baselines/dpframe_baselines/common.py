@@ -148,7 +148,7 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
 
     def tested(epsilon: float, delta: float, slack: float) -> float:
         value = p_value(epsilon, delta, slack) if epsilon < LARGEST else 1.0
-        return min(1.0, max(SMALLEST_P, value))
+        return max(SMALLEST_P, value) if value < 1 else 1.0  # also of NaN
 
     def bound(delta: float) -> float:
         return largest(lambda epsilon: tested(epsilon, delta, 0.0) <= 1 - query.confidence)

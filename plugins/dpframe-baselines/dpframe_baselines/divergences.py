@@ -362,8 +362,9 @@ def gaussian_kernel(layout: Tree) -> Floats:
     finite = edges[np.isfinite(edges)] if np.isfinite(edges).any() else np.zeros(1)
     places = np.append(finite[:1], edges)
     places[~np.isfinite(places)] = finite[-1]
+    places /= 4  # so that no difference overflows
     pilot = sample_of(layout["pilot"])
     both = np.repeat(places, pilot.q + pilot.p)
     low, high = np.quantile(both, [0.25, 0.75]) if len(both) else (0.0, 0.0)
-    width = max(high - low, 1e-9 * max(1.0, float(np.abs(places).max())))
+    width = max(high - low, 1e-9 * max(0.25, float(np.abs(places).max())))
     return np.asarray(np.exp(-(((places[:, None] - places) / width) ** 2) / 2), np.float64)

@@ -65,6 +65,23 @@ def binary_rounds(seed, loss, rounds=12, size=32):
     return [[(rng.random(size) < rate).astype(float) for rate in rates] for _ in range(rounds)]
 
 
+@pytest.mark.parametrize("estimator", [divergences.AuditoriumMMD(), SequentialMMD()])
+def test_the_largest_numbers_have_a_kernel(estimator):
+    """As `np.nan_to_num` makes them of infinities: their differences overflowed."""
+    largest = np.finfo(np.float64).max
+    scores = np.tile([-largest, largest, largest], 40)
+    layout = common.Grid().bind(scores[:20], scores[1:20])
+    assert np.isfinite(divergences.gaussian_kernel(layout)).all()
+    query = Query((120, 120), 0.0, 0.95, PureDP(0.1))
+    found = estimator.estimate_scores((scores, scores[::-1]), query, np.random.default_rng(0))
+    assert (found.p_value, found.epsilon_lower) == (1.0, 0.0)
+
+
+def test_a_test_that_fails_refutes_nothing():
+    found = common.from_test(lambda *_: math.nan, Query((9, 9), 0.0, 0.95, PureDP(0.1)), 0.0)
+    assert (found.p_value, found.epsilon_lower) == (1.0, 0.0)
+
+
 @by_name
 @pytest.mark.parametrize("claim", [PureDP(1000.0), ZeroConcentratedDP(0.0)])
 def test_a_bound_above_a_claim_refutes_it(estimator, claim):
