@@ -82,6 +82,15 @@ def test_a_test_that_fails_refutes_nothing():
     assert (found.p_value, found.epsilon_lower) == (1.0, 0.0)
 
 
+def test_a_claim_is_tested_at_the_delta_of_the_question():
+    """A claim of Gaussian noise reports other δ than 0.25, at which this test knows a loss of 2."""
+    known = Query((9, 9), 0.25, 0.95, GaussianDP(1.0))
+    assert 0.25 not in GaussianDP(1.0).telling_deltas
+    found = common.from_test(lambda e, d, _: 0.01 if d == 0.25 and e <= 2 else 1.0, known, 0.0)
+    assert found.epsilon_lower == pytest.approx(2.0)
+    assert found.p_value == 0.01
+
+
 @by_name
 @pytest.mark.parametrize("claim", [PureDP(1000.0), ZeroConcentratedDP(0.0)])
 def test_a_bound_above_a_claim_refutes_it(estimator, claim):
