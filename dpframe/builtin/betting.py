@@ -71,10 +71,11 @@ class Book(NamedTuple):
     @property
     def p_values(self) -> tuple[float, float]:
         """p-values valid at every number of draws at once."""
+        # NaN, which no bet pays, stays NaN, and the engine refuses it.
         exact, widened = (
-            max(math.exp(-w) if w < MOST_WEALTH else 0.0, TINY) for w in self.best.tolist()
+            TINY if w >= MOST_WEALTH else min(math.exp(-w), 1.0) for w in self.best.tolist()
         )
-        return min(exact, 1.0), min(max(exact, widened), 1.0)
+        return exact, max(widened, exact)
 
     @property
     def now(self) -> Floats:

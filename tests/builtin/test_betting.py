@@ -17,6 +17,7 @@ from dpframe.builtin.betting import (
     EDGES,
     SHUFFLED,
     Betting,
+    Book,
     Cuts,
     State,
     above,
@@ -66,6 +67,12 @@ def test_wealth_is_that_of_a_plain_loop(claim: Any) -> None:
     assert [value for _, value in state.path] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
     assert max(wanted) > 1
     assert state.book.best[0] == pytest.approx(max(wanted))
+
+
+@pytest.mark.parametrize("wealth", [[math.nan, 0.0], [0.0, math.nan]])
+def test_wealth_of_nan_is_never_evidence(wealth: list[float]) -> None:
+    """The engine refuses an estimate with such a p-value."""
+    assert any(map(math.isnan, Book(best=np.array(wealth)).p_values))
 
 
 def test_what_is_not_resolved_widens_the_claim() -> None:
