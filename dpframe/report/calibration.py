@@ -325,7 +325,7 @@ def _comparison_remarks(result: dict[str, Any]) -> Iterator[Line]:
     yield Line(
         "Draws are outputs of the mechanism on both datasets: for learning, for choosing "
         "thresholds, and for counting; the lines of a mechanism share them. Time is a line's share "
-        "of drawing and counting, and its own estimate.",
+        "of drawing and counting, plus its own estimation.",
         "dim",
     )
     if any(row["certified"] for row in rows):

@@ -153,6 +153,7 @@ def plan():
 def test_plan(plan):
     text = printed(render_plan, plan)
     assert "720 million, in 36 sets that cells share" in text
+    assert "that cells share" not in printed(render_plan, plan | {"cells": 1, "draw_groups": 1})
     assert "2.0e-4 per cell (0.05 / 252; multiplicity holm)" in text
     assert "13.8  independent draws" in text
     assert "no bound" in text

@@ -129,10 +129,10 @@ def _parts(plan: Outlook) -> Iterator[Part]:
 def facts_of(plan: Outlook) -> Iterator[tuple[str, str]]:
     """Yield names and values of the size and cost of a run."""
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
-    yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
+    yield "cells", f"{plan['cells']}{repeats}; claims that can be tested: m = {plan['m']}"
     draws = [quantity(plan["draws"])]
     if groups := plan["draw_groups"]:
-        draws.append(f"in {plural(groups, 'set')} that cells share")
+        draws.append(f"in {plural(groups, 'set')}" + " that cells share" * (plan["cells"] > groups))
     if searches := plan["searches"]:
         draws.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
     yield "draws", ", ".join(draws)
