@@ -24,6 +24,12 @@ def test_the_citation_names_the_version() -> None:
     assert cited["license"] == "Apache-2.0"
 
 
+def test_the_readme_has_the_command_that_ci_runs() -> None:
+    """`noxfile.py` reads it, so CI does what a reader does."""
+    (pattern,) = re.findall(r'^COMMAND = r"(.*)"$', (ROOT / "noxfile.py").read_text(), re.MULTILINE)
+    assert re.search(pattern, (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def test_the_extra_all_names_extras_that_exist() -> None:
     project = tomli.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (everything,) = project["optional-dependencies"]["all"]
