@@ -132,7 +132,7 @@ def test_its_report_format_is_one_of_dpframe_report(record: Path) -> None:
     assert command("report", record, "-o", out)[0] == 0
     (cell,) = json.loads(record.read_text())["cells"]
     assert out.read_text() == f"{cell['id']} {cell['verdict']}\n"
-    with pytest.raises(OutputError, match=r"one of \.html, \.csv, \.md, \.xml, \.json or \.tiny"):
+    with pytest.raises(OutputError, match=r"must be \.html, \.csv, \.md, \.xml, \.json or \.tiny"):
         delivery.check(record.parent / "x.pdf")
 
 

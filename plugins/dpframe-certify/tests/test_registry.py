@@ -43,7 +43,7 @@ def test_the_entry_has_what_the_record_knows_and_leaves_the_rest_empty() -> None
     assert "`laplace` (dpframe " in deployment["implementation"]["mechanisms"]
     reasons = deployment["implementation"]["justification"]
     assert reasons.startswith("- **no violation found** by `majority-vote`, `precision`, 2000 ")
-    assert "no violation found is no proof" in reasons
+    assert "no violation found is not a proof" in reasons
     assert record.digest in deployment["administrative"]["notes"]
     assert "private" not in reasons
 

@@ -159,7 +159,7 @@ def test_a_program_that_shows_nothing_stops_an_audit(body, message, tmp_path):
     [
         (COLUMNS[1:], "no column identifies users.*rows_per_user=1"),
         ([*COLUMNS, {"name": "id", "user": True}], "columns user and id have user = true"),
-        ([COLUMNS[0], {"name": "age", "lo": 0, "high": 1}], "column age: lo is none of.*low"),
+        ([COLUMNS[0], {"name": "age", "lo": 0, "high": 1}], "column age: lo is not one of.*low"),
         ([COLUMNS[0], {"name": "age", "low": "0", "high": 1}], "column age: low is '0'"),
         ([COLUMNS[0], {"name": "city", "categories": "ab"}], "column city: categories are a list"),
         ([COLUMNS[0], "city"], "a column is a dict with its name, not 'city'"),

@@ -168,7 +168,7 @@ def test_an_edited_assumption_wins_and_is_named(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('["statlib.mean"]\nclam = {}', "clam: there is no such entry"),
-        ('["statlib.mean"]\nadjacency = "both"', "is none of unknown, replace"),
+        ('["statlib.mean"]\nadjacency = "both"', "is not one of unknown, replace"),
         ('["statlib.mean"]\narguments = { a = "open(1)" }', r"open\(\) may not be used|open may"),
         ('["statlib.mean"]\nanswer = ["x; import os"]', "not the name of an attribute"),
         ('["statlib.mean"]\nanswer = ["real(exec(str()))"]', "not the name of an attribute"),
