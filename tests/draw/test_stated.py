@@ -104,7 +104,7 @@ def test_forms_of_a_statement(form: Any) -> None:
         (lambda logs: ["a", "b"], "some are not numbers"),
         (lambda logs: dict(zip(["ant", "bee"], logs[:2], strict=True)), "add up to|not state"),
         (lambda logs: np.array([0.0]), "not state an output"),
-        (lambda logs: logs_of(np.random.default_rng().normal(size=3)), "different answers|not state"),
+        (lambda logs: logs_of(np.random.default_rng().normal(size=3)), "two different|not state"),
     ],
 )
 def test_a_statement_that_cannot_be_used(answer: Any, message: str) -> None:

@@ -201,7 +201,7 @@ def test_a_squared_distance_is_named():
     def squared(one, other):
         return WORDS.distance(one, other) ** 2
 
-    with pytest.warns(UserWarning, match="by way of .* squared"):
+    with pytest.warns(UserWarning, match="by way of .* the square of one"):
         audit_text(drawn, TEXTS, vocabulary=WORDS, metric=squared, epsilon=1.0, trials=400)
 
 
