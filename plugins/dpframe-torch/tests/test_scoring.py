@@ -120,7 +120,7 @@ def test_an_own_score_and_what_is_refused():
         canaries.audit(model, score=lambda model, records: torch.zeros(3))
     with pytest.raises(CanaryError, match="reduction='none'"):
         canaries.audit(model, loss=lambda model, batch: torch.zeros(()))
-    with pytest.raises(CanaryError, match="none of loss"):
+    with pytest.raises(CanaryError, match="not one of loss"):
         canaries.audit(model, score="magic")
     with pytest.raises(CanaryError, match="is for mislabelled"):
         canaries.audit(model, score="contrast")

@@ -63,7 +63,7 @@ def test_what_a_model_remembers_is_bounded_exposed_and_extracted(memorised):
     shown = " ".join(str(audit).split())
     assert "Exposure of canaries in the training set median 4, mean 4, largest 4 bits" in shown
     assert f"returns the suffix of {inside} of {inside} canaries in the training set" in shown
-    assert "Exposure and extraction are no bounds" in shown
+    assert "Exposure and extraction are not bounds" in shown
     assert shown.index("ε ≥") < shown.index("Exposure of canaries")
 
 
@@ -190,7 +190,7 @@ def test_a_folder_keeps_canaries_of_an_interrupted_script_and_the_report(tmp_pat
     again.audit(loss=noise(0))
     kept = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
     assert kept["text"]["at_most"] == 4.0
-    assert "no bounds" in kept["beside"][-1]
+    assert "not bounds" in kept["beside"][-1]
     assert canaries(20, seed=None, out=tmp_path).records != first.records
 
 
