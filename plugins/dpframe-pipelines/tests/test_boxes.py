@@ -74,4 +74,4 @@ def test_exceptions_that_depend_on_the_table_are_found():
 
     (cell,) = audit_sql(answer, **SQL, confidence=0.95).cells
     assert cell.verdict == "violated"
-    assert re.search("Error at|gives list of 6 float", cell.search.event)
+    assert re.search("Error at|returns list of 6 float", cell.search.event)
