@@ -228,9 +228,14 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_UNTRIED]) + (f" and {more:,} more" if more > 0 else "")
 
 
+_SMALLEST = 1e-300  # below it, the power of ten by which it is multiplied overflows
+
+
 def _rounded_up(loss: float) -> str:
     """Write a loss with four digits, rounded up."""
-    digits = 3 - math.floor(math.log10(loss)) if loss > 0 else 0
+    if not _SMALLEST < loss < math.inf:
+        return f"{loss:.4g}"
+    digits = 3 - math.floor(math.log10(loss))
     return f"{math.ceil(loss * 10.0**digits) / 10.0**digits:.4g}"
 
 
@@ -246,7 +251,9 @@ def at_delta(delta: float) -> str:
 
 def rounded_down(bound: float) -> str:
     """Write a bound with four digits, rounded down."""
-    digits = 3 - math.floor(math.log10(bound)) if bound > 0 else 3
+    if not _SMALLEST < bound < math.inf:
+        return f"{bound:.4g}"
+    digits = 3 - math.floor(math.log10(bound))
     return f"{math.floor(bound * 10.0**digits) / 10.0**digits:.4g}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpframe.results.model import Basis, CellRecord, ContrastRecord, EstimateRecord
-from dpframe.results.verdict import at_delta, judged
+from dpframe.results.verdict import at_delta, judged, rounded_down
 
 
 def at(p: float, **changes: Any) -> CellRecord:
@@ -60,6 +60,13 @@ def test_the_reason_says_when_holm_adds_a_cell() -> None:
     added = judged([at(0.001, contrast=(0.0, 0.9, 1.0))], 1, "holm")[0].reason
     assert "certified above 1.3" in plain
     assert "step-down" in added
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"), [(0.0, "0"), (1.23456, "1.234"), (5e-324, "4.941e-324"), (math.inf, "inf")]
+)
+def test_bounds_of_every_size_are_written(bound: float, text: str) -> None:
+    assert rounded_down(bound) == text
 
 
 def test_a_certified_bound_is_never_rounded_up() -> None:
