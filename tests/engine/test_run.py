@@ -230,7 +230,7 @@ def test_what_was_looked_at_for_nan_is_said() -> None:
     keep = {"use": "dptext", "params": {"epsilon": 1, "nan": "keep"}}
     host = {"use": "laplace-numpy", "params": {"epsilon": 1}}
     notes = [cell["estimate"]["notes"][0] for cell in run([laplace, keep, host])["cells"]]
-    assert notes[0].startswith("the first 65536 outputs")
+    assert notes[0].startswith("the first 65,536 outputs")
     assert "valid output" in notes[1]
     assert notes[2].startswith("all outputs")
 

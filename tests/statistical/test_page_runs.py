@@ -302,7 +302,7 @@ def test_sentences_about_runs() -> None:
     composed = [[number for (number,) in numbers] for _, _, numbers in figure_11()]
     right, *hundred = composed[2][1:]
     off = [100 * (number / right - 1) for number in hundred]
-    wrong += text_agrees(PAGE, "between # % below and # % above", -min(off), max(off))
+    wrong += text_agrees(PAGE, "the estimates are # % below to # % above", -min(off), max(off))
     third = composed[0][3] / composed[0][1]
     wrong += text_agrees(PAGE, "the third column is # times the exact value", third)
     repeated = cells("figure-11-composition", "estimator.compositions=[1]", "audit.repeats=32")
@@ -369,7 +369,7 @@ def test_the_first_numbers_of_the_tutorial() -> None:
     found = dpframe.audit(SPECS.parent / "quick.toml")["cells"]
     adept = of(found, mechanism="adept", epsilon=0.5)
     numbers: list[Exact] = [n for c in adept for n in (epsilon(c), bound(c))]
-    row = "adept 0.5 2 0.500 # ≥ # – ✗ violated"
+    row = "adept 0.5 2 0.500 # ≥ # – ✗"
     wrong = text_agrees(page, row, *numbers[:2])
     wrong += text_agrees(page, "The counts give ε = #, which is", numbers[0])
     wrong += text_agrees(page, "certified to be at least #. This is above", numbers[1])
