@@ -5,13 +5,14 @@ What comes from runs is compared in `statistical/test_page_runs.py`.
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from scipy import special, stats
-from support import closed_forms as exact
+from support import ROOT, closed_forms as exact
 from support.pages import Down, Up, agree, row_agrees, rows, section, shows, text_agrees
 from support.vote_closed_forms import EPSILONS, exact_loss
 
@@ -327,3 +328,21 @@ def test_the_table_of_intervals() -> None:
 )
 def test_what_is_compared(text: str, number: Exact, right: bool) -> None:
     assert shows(text, number) == right
+
+
+def test_sentences_of_slow_tests_are_on_their_pages() -> None:
+    """Without the runs that give the numbers, because CI makes only a fifth of them each time."""
+    source = (ROOT / "tests/statistical/test_page_runs.py").read_text(encoding="utf-8")
+    pages = {"PAGE": D, "TUTORIAL": "docs/tutorial.md"}
+    calls = [
+        (pages[node.args[0].id], node.args[1].value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "text_agrees"
+        and isinstance(node.args[0], ast.Name)
+        and isinstance(node.args[1], ast.Constant)
+    ]
+    assert len(calls) > 8
+    wrong = [what for page, sentence in calls for what in text_agrees(page, str(sentence))]
+    assert [what for what in wrong if "occurs" in what] == []
