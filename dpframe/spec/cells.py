@@ -210,6 +210,13 @@ class CellGrid:
                 usable = False
                 hint = f"{mechanism} runs in this interpreter"
                 self._document.note(source.path, f"{source}: {why}", hint)
+            for whole in _stated_whole(plain) if mechanism.asked.get("only") else ():
+                message = (
+                    f"{mechanism} defines {whole}, which is compared for whole answers, never for "
+                    "a part"
+                )
+                hint = f"run it without outputs.only, or without {whole}"
+                self._document.note((*mechanism.path, "outputs", "only"), message, hint)
             self._targets[key] = self._meet(mechanism, plain, source, pair) if usable else None
         return self._targets[key]
 
@@ -374,6 +381,12 @@ class CellGrid:
         else:
             return own
         return ()
+
+
+def _stated_whole(mechanism: Any) -> list[str]:
+    """Name what a mechanism states about its answers and is compared without draws."""
+    given = {"query": mechanism.has_query(), "choices": mechanism.has_choices()}
+    return [name for name, defined in given.items() if defined]
 
 
 def _of(pair: Any) -> dict[str, Any]:
