@@ -82,13 +82,13 @@ class Scoring:
         if callable(score):
             with evaluating(model):
                 records = [copy_of(one) for one in self.records]
-                scores = np.asarray(torch.as_tensor(score(model, records)).detach().cpu())
+                scores = numbers_of(score(model, records), "score")
             if scores.shape != (len(self.records),):
                 raise CanaryError(
                     f"score: returned shape {scores.shape}; one score for each of the "
                     f"{len(self.records)} canaries is required"
                 )
-            return scores.astype(np.float64)
+            return scores
         if score not in ("loss", "contrast", *BY_REFERENCES):
             raise CanaryError(
                 f"score: {score!r} is not one of loss, contrast, lira, rmia, gradient"
@@ -153,7 +153,7 @@ class Scoring:
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
         try:
             batch = moved(self.collate([copy_of(one) for one in records]), device)
-            losses = self.loss(model, batch if dtype is None else _rounded(batch, dtype))
+            made = self.loss(model, batch if dtype is None else _rounded(batch, dtype))
         except CanaryError:
             raise
         except Exception as error:
@@ -162,13 +162,22 @@ class Scoring:
                 "model that was trained on these records? If it takes them in another form, pass "
                 "the script's collate= and loss="
             ) from error
+        losses = numbers_of(made, "loss")
         if losses.shape != (len(records),):
             raise CanaryError(
-                f"loss: returned shape {tuple(losses.shape)}; one loss for each of the "
+                f"loss: returned shape {losses.shape}; one loss for each of the "
                 f"{len(records)} records is required (reduction='none')"
             )
-        own: Scores = losses.detach().double().cpu().numpy()
-        return own
+        return losses
+
+
+def numbers_of(made: Any, name: str) -> Scores:
+    """Return what a function of the script gave, as an array; raise CanaryError if not numbers."""
+    try:
+        numbers: Scores = torch.as_tensor(made).detach().cpu().double().numpy()
+    except (TypeError, ValueError, RuntimeError):
+        raise CanaryError(f"{name}: returned {type(made).__name__} without numbers") from None
+    return numbers
 
 
 def check_model(model: Any) -> None:

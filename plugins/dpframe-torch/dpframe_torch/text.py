@@ -24,6 +24,11 @@ Bools = npt.NDArray[np.bool_]
 PREFIX = "canary {}:"  # no space at the end, which tokenizers join with what follows
 DIGITS = "0123456789"
 REFERENCES = 63  # suffixes that each canary is compared with
+REVERSED = 1e-4  # probability at which exposures are taken for those of a negated loss
+LOOKS_REVERSED = (
+    "! The loss is larger for canaries in the training set than for those left out. If it is a "
+    "log-likelihood, return minus it."
+)
 NO_BOUND = (
     "Exposure and extraction are not bounds: they describe these canaries, and small values do not "
     "show that a model is private."
@@ -73,6 +78,11 @@ class TextCanaries(Canaries):
                 raise CanaryError(f"{name}: {value!r} is not a whole number of at least 1")
         if len(set(alphabet)) < max(2, len(alphabet)) or not all(alphabet):
             raise CanaryError("alphabet: needs two or more letters or words, no two of them equal")
+        if (some := len(alphabet) ** length) <= references:
+            raise CanaryError(
+                f"references: {references:,} suffixes cannot differ from a canary's own, because "
+                f"there are {some:,} in all; set a larger length= or fewer references="
+            )
         self.alphabet, self.length, self.references = alphabet, length, references
         if isinstance(prefix, str):
             prefix = [prefix.replace("{}", str(i)) for i in range(number)]
@@ -86,7 +96,13 @@ class TextCanaries(Canaries):
 
         def made(rng: np.random.Generator) -> list[str]:
             self.suffixes = self._draw(rng, number)
-            return [a + b for a, b in zip(self.prefixes, self.suffixes, strict=True)]
+            drawn = [a + b for a, b in zip(self.prefixes, self.suffixes, strict=True)]
+            if known := {*drawn}.intersection(text for text in texts if isinstance(text, str)):
+                raise CanaryError(
+                    f"texts: {len(known):,} of the canaries are among them, so those left out "
+                    "would be trained on, too; pass the texts without canaries, or another seed="
+                )
+            return drawn
 
         super().__init__(texts, number, seed=seed, records=made, held_out=held_out, out=out)
 
@@ -132,7 +148,8 @@ class TextCanaries(Canaries):
             loss: takes a list of texts and returns the loss of each, the sum over its tokens or the
                 mean.
             generate: takes a list of prefixes and returns the text that greedy decoding adds to
-                each; without it, and with `loss`, nothing is extracted.
+                each, or the text with its prefix; without it, and with `loss`, nothing is
+                extracted.
             batch: number of texts scored at once.
             options: `confidence`, `estimators`, `engine` and `assume` of `Canaries.audit`.
 
@@ -180,12 +197,10 @@ class TextCanaries(Canaries):
         else:
             losses = _called(loss, several, batch)
         if generate is not None:
-            chunks = (self.prefixes[i : i + batch] for i in range(0, self.number, batch))
-            added = [text for chunk in chunks for text in generate(chunk)]
-            if len(added) != self.number:
-                raise CanaryError("generate: must return a text for each prefix")
-            pairs = zip(added, self.suffixes, strict=True)
-            extracted = np.array([text.startswith(suffix) for text, suffix in pairs])
+            added = _decoded(generate, self.prefixes, batch)
+            # A text of a model of Hugging Face begins with its prefix.
+            expected = zip(self.suffixes, texts, strict=True)
+            extracted = np.array(list(map(str.startswith, added, expected)))
         rows = np.column_stack([losses[: self.number], losses[self.number :].reshape(-1, each)])
         with np.errstate(invalid="ignore"):  # a loss may be infinite
             # The mean over the suffixes of a prefix takes out how hard the prefix is.
@@ -207,7 +222,15 @@ class TextCanaries(Canaries):
             "at_most": math.log2(self.references + 1),
             "extracted": extracted,
         }
-        return {"text": text, "beside": [*_lines(text), NO_BOUND]}
+        beside = [*_lines(text), NO_BOUND]
+        if len(set(self._members)) == 2:
+            from scipy import stats  # slow to import
+
+            inside, outside = (read.bits[of] for of in sides.values())
+            chance_of_it = stats.mannwhitneyu(inside, outside, alternative="less").pvalue
+            if chance_of_it < REVERSED:
+                beside.append(LOOKS_REVERSED)
+        return {"text": text, "beside": beside}
 
     def _fields(self) -> Fields:
         return Fields("input_ids", None)
@@ -334,12 +357,26 @@ def _batches(groups: Iterable[list[Any]], batch: int) -> Iterator[list[Any]]:
             yield group[start : start + batch]
 
 
+def _decoded(
+    generate: Callable[[list[str]], Sequence[str]], prefixes: list[str], batch: int
+) -> list[str]:
+    """Return the text that a function gives for each prefix."""
+    added: list[str] = []
+    for chunk in _batches([prefixes], batch):
+        made = generate(list(chunk))
+        texts = [] if made is None or isinstance(made, str) else list(made)
+        if len(texts) != len(chunk) or not all(isinstance(text, str) for text in texts):
+            raise CanaryError("generate: must return a text for each prefix")
+        added += texts
+    return added
+
+
 def _called(loss: Callable[[list[str]], Any], texts: list[str], batch: int) -> Floats:
     """Return the losses that a function of texts gives, shape [texts]."""
     parts = [np.zeros(0)]
     for chunk in _batches([texts], batch):
         with torch.no_grad():
-            made = np.asarray(torch.as_tensor(loss(list(chunk))).detach().cpu(), np.float64)
+            made = scoring.numbers_of(loss(list(chunk)), "loss")
         if made.shape != (len(chunk),):
             raise CanaryError(
                 f"loss: returned shape {made.shape} for {len(chunk)} texts; one loss for each is "

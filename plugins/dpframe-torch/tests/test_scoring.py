@@ -118,6 +118,9 @@ def test_an_own_score_and_what_is_refused():
     assert found.epsilon_lower == 0
     with pytest.raises(CanaryError, match="one score for each of the 100 canaries"):
         canaries.audit(model, score=lambda model, records: torch.zeros(3))
+    for option in ("score", "loss"):
+        with pytest.raises(CanaryError, match=f"{option}: returned NoneType without numbers"):
+            canaries.audit(model, **{option: lambda model, records: None})
     with pytest.raises(CanaryError, match="reduction='none'"):
         canaries.audit(model, loss=lambda model, batch: torch.zeros(()))
     with pytest.raises(CanaryError, match="not one of loss"):

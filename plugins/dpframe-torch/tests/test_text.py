@@ -78,6 +78,28 @@ def test_any_function_of_texts_gives_the_same(memorised):
     assert canaries().audit(loss=language.total_loss(model))["text"]["extracted"] is None
 
 
+def test_generated_texts_may_begin_with_their_prefix(memorised):
+    _, model = memorised
+    decode = language.greedy(model, 4)
+
+    def whole(prefixes):
+        return [a + b for a, b in zip(prefixes, decode(prefixes), strict=True)]
+
+    one = canaries()
+    audit = one.audit(loss=language.total_loss(model), generate=whole)
+    inside = int(one.members.sum())
+    assert audit["text"]["extracted"] == {"in": [inside, inside], "out": [0, 30 - inside]}
+
+
+def test_a_negated_loss_is_named(memorised):
+    _, model = memorised
+    total = language.total_loss(model)
+    negated = canaries().audit(loss=lambda texts: [-float(one) for one in total(texts)])
+    assert negated.epsilon_lower == 0
+    assert "If it is a log-likelihood, return minus it." in negated["beside"][-1]
+    assert "log-likelihood" not in str(canaries().audit(loss=total))
+
+
 @pytest.mark.parametrize("steps", [0, 30])
 def test_losses_and_extraction_agree_with_one_letter_at_a_time(steps):
     texts = ["the cat", "the 12", "the a", "on a mat"]
@@ -195,7 +217,8 @@ def test_a_folder_keeps_canaries_of_an_interrupted_script_and_the_report(tmp_pat
 
 
 def test_canaries_are_texts_with_their_prefix_and_suffixes_of_the_alphabet():
-    one = canaries(5, alphabet=[" red", " blue"], prefix="{}: my colours are", length=2)
+    options = {"alphabet": [" red", " blue"], "prefix": "{}: my colours are"}
+    one = canaries(5, **options, length=2, references=3)
     for number, (record, suffix) in enumerate(zip(one.records, one.suffixes, strict=True)):
         assert record == f"{number}: my colours are{suffix}"
         assert set(suffix.split()) <= {"red", "blue"}
@@ -216,6 +239,8 @@ def test_canaries_are_texts_with_their_prefix_and_suffixes_of_the_alphabet():
         ({"references": True}, "references: True"),
         ({"texts": [("a", 1)]}, "records: a canary is str"),
         ({"texts": []}, "it is empty"),
+        ({"length": 1}, "references: 15 suffixes cannot differ from a canary's own, because there"),
+        ({"texts": [*TEXTS, *canaries().records[3:5]]}, "texts: 2 of the canaries are among them"),
     ],
 )
 def test_what_cannot_be_a_canary(options, message):
@@ -232,8 +257,12 @@ def test_what_cannot_be_scored():
         one.watch(model)
     with pytest.raises(CanaryError, match="loss: returned shape"):
         one.audit(loss=lambda texts: 0.0)
-    with pytest.raises(CanaryError, match="generate: must return a text for each prefix"):
-        one.audit(loss=noise(0), generate=lambda prefixes: [])
+    for made, name in ((None, "NoneType"), ([None] * 8, "list"), ("text", "str")):
+        with pytest.raises(CanaryError, match=f"loss: returned {name} without numbers"):
+            one.audit(loss=lambda texts, made=made: made)
+    for made in ([], None, [None] * 30, "t" * 30, torch.zeros(30)):
+        with pytest.raises(CanaryError, match="generate: must return a text for each prefix"):
+            one.audit(loss=noise(0), generate=lambda prefixes, made=made: made)
     for tokenizer in (lambda text: {"ids": [1]}, lambda text: text, lambda text: []):
         with pytest.raises(CanaryError, match="tokenizer: "):
             one.audit(model, tokenizer=tokenizer)
