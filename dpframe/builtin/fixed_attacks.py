@@ -108,6 +108,10 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
 def _log_ratio(state: Tree, outputs: Array) -> Array:
     mechanism: Mechanism = state["mechanism"]
     d0, d1 = (mechanism.log_density(state[data], outputs) for data in ("d0", "d1"))
+    for logs in (d0, d1):
+        if (shape := getattr(logs, "shape", None)) != outputs.shape[:1]:
+            given = type(logs).__name__ if shape is None else f"shape {shape}"
+            raise ValueError(f"log_density returned {given} for {len(outputs)} outputs")
     return d1 - d0
 
 

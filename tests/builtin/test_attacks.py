@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from typing import Any
 
 import jax
@@ -212,6 +213,20 @@ def test_ratio_of_discrete_mechanisms() -> None:
     bits = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]], np.float32)
     found = ratio("randomized-response", {"epsilon": 3.0}, bits)
     np.testing.assert_allclose(found, [-3.0, -1.0, 1.0, 3.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", ["NoneType", "shape ()", "shape (1,)", "shape (361, 2)"])
+def test_a_density_of_another_shape_is_named(given: str) -> None:
+    made_of = {"NoneType": lambda x: None, "shape ()": np.sum, "shape (1,)": lambda x: x[:1, 0]}
+
+    class Stated:
+        def log_density(self, data: Any, outputs: Any) -> Any:
+            return made_of.get(given, lambda x: np.repeat(x, 2, axis=1))(outputs)
+
+    state = {"mechanism": Stated(), "d0": np.zeros(1), "d1": np.ones(1)}
+    message = rf"log_density returned {re.escape(given)} for 361 outputs"
+    with pytest.raises(ValueError, match=message):
+        made("likelihood-ratio", {"low_bits": True}).score(state, GRID)
 
 
 def test_ratio_of_vectors_is_the_projection() -> None:

@@ -33,8 +33,8 @@ class Ascent(Neighbourhood, name="ascent"):
     """Proposes the pairs of `climb`, and pairs to which the gradient leads from some of them.
 
     D and D′ go where outputs with the same noise differ more, in units of their standard deviation.
-    Mechanisms that JAX does not trace, or whose outputs are discrete, have no gradient; for these
-    the pairs are those of `climb`.
+    Mechanisms that JAX does not trace or cannot differentiate, or whose outputs are discrete, have
+    no gradient; for these the pairs are those of `climb`.
     """
 
     length: Annotated[int, Ge(1)] = 5
@@ -83,7 +83,10 @@ class Ascent(Neighbourhood, name="ascent"):
             return pairs
         seen = {_key(pair) for pair in (*pairs, *(earned.pair for earned in history))}
         for pair in pairs[: self.starts]:
-            d0, d1 = self._uphill(np.asarray(pair.d0), np.asarray(pair.d1), rng)
+            try:
+                d0, d1 = self._uphill(np.asarray(pair.d0), np.asarray(pair.d1), rng)
+            except Exception:  # JAX cannot differentiate it; draws will show a fault of `sample`
+                break
             found = Values(d0=d0, d1=d1, adjacency=self.adjacency)
             if len(_key(found)) == 2 and _key(found) not in seen:
                 seen.add(_key(found))

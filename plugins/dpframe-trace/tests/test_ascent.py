@@ -5,13 +5,14 @@ False-alarm rate: 5 % for an audit that is violated, at a fixed seed.
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from dpframe_trace.ascent import Ascent
 from trace_support import weighted_sum
 
 import dpframe
-from dpframe.plugins import Earned
+from dpframe.plugins import Earned, Mechanism, PureDP
 from dpframe.testing import check_neighbourhood
 
 SPEC = """
@@ -70,6 +71,28 @@ def test_a_gradient_leads_to_the_worst_pair_and_proposes_it_once():
         assert max(pair.d0.max(), pair.d1.max()) <= 1
     pairs = {frozenset({pair.d0.tobytes(), pair.d1.tobytes()}) for pair in (*first, *again)}
     assert len(pairs) == len(first) + len(again)
+
+
+class WithoutGradient(Mechanism, name="without-gradient"):
+    """A count with a loop of unknown length, or a decision."""
+
+    decides: bool
+
+    def claim(self, pair):
+        return PureDP(1.0)
+
+    def sample(self, key, data, n):
+        noisy = data.sum() + jax.random.laplace(key, (n, 1))
+        if self.decides:
+            return noisy > 1
+        return jax.lax.while_loop(lambda x: (x > 9).any(), lambda x: x / 2, noisy)
+
+
+@pytest.mark.parametrize("decides", [True, False])
+def test_a_mechanism_without_a_gradient_is_searched_by_mutations(decides):
+    ascent = Ascent(length=3).for_mechanism(WithoutGradient(decides=decides))
+    pairs = ascent.propose(np.random.default_rng(1), ())
+    assert pairs == ascent._climb.propose(np.random.default_rng(1), ())
 
 
 @pytest.mark.parametrize("mechanism", [None, "a black box"])
