@@ -648,6 +648,9 @@ def varied_record() -> dict[str, Any]:
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
     search = searches.spec({"use": "exceeding"}, trials=1_000)
     queried = dpframe.audit(search, plugins=[exceeding(), searches.Three])
+    stated = dpframe.audit(
+        searches.spec({"use": "coin"}, trials=1_000), plugins=[Coin, searches.Three]
+    )
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
     (one,) = searched.cells
     shown = {
@@ -660,8 +663,21 @@ def varied_record() -> dict[str, Any]:
     search = one.search.model_copy(update={"findings": [listed]})
     searched = searched.model_copy(update={"cells": [one.model_copy(update={"search": search})]})
     elsewhere = InstalledRecord(name="a", requirements=["b"], python="3.11", installed=["b==1"])
-    cells = [*record.cells, *searched.cells, *queried.cells]
+    cells = [*record.cells, *searched.cells, *queried.cells, *stated.cells]
     return record.model_copy(update={"cells": cells, "environments": [elsewhere]})
+
+
+class Coin(dpframe.HostMechanism, name="coin"):
+    """A coin that states its distribution."""
+
+    def claim(self, pair: Any) -> dpframe.PureDP:
+        return dpframe.PureDP(1.0)
+
+    def choices(self, data: Any) -> Any:
+        return np.log([0.5, 0.5])
+
+    def release(self, rng: np.random.Generator, data: Any) -> int:
+        return int(rng.integers(2))
 
 
 def exceeding() -> type:

@@ -387,7 +387,7 @@ def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     lines = (tmp_path / "r.csv").read_text().splitlines()
     assert lines[0].startswith("estimator,status,delta,epsilon_lower")
     assert len(lines) > len(found["rows"])
-    with pytest.raises(DpframeError, match=r"a report of scores is \.html"):
+    with pytest.raises(DpframeError, match=r"\.xml: its format must be \.html"):
         dpframe.report(found, tmp_path / "r.xml")
     with pytest.raises(DpframeError, match="not a complete output of dpframe score"):
         scores_document({**found, "rows": 7}, ".html")

@@ -273,7 +273,7 @@ def test_a_query_in_a_worker_process() -> None:
     with Workers(2) as workers:
         check = SensitivityCheck(Sum(bound=5.0), workers, RunSettings())
         check.look([ONE, FAR])
-    assert (check.record.pairs, check.found.exceeding) == (2, 1)
+    assert (check.record.pairs, check.record.exceeding) == (2, 1)
 
 
 PROGRAM = """

@@ -94,7 +94,7 @@ def test_a_value_that_depends_on_noise_is_not_scored():
         first = len(rows) + rng.normal(scale=2.5)
         return first, first / 2 + rng.normal(scale=2.5)
 
-    found = audited(fit)
+    found = audited(fit, draws=10_000)
     assert len(found.lines) == 1
     assert 0.2 < found.mu_lower < 0.4
 
