@@ -126,7 +126,10 @@ def _reason(record: Record) -> Iterator[Finding]:
     """Give the reason of the only cell, or name the worst of several cells with its bound."""
     if len(record.cells) == 1:
         (cell,) = record.cells
-        if reason := (cell.reason or "").removeprefix(f"{WORDS['consistent']}; "):
+        reason = (cell.reason or "").removeprefix(f"{WORDS['consistent']}; ")
+        if cell.stated is not None and verdict_text.is_computed(cell):
+            reason = cell.stated.words  # that of the draws would not explain the verdict
+        if reason:
             yield Finding(Kind.REASON, f"Reason: {reason.removesuffix('.')}.", cells=1)
         return
     worst = verdict_text.worst(record.cells)
@@ -365,7 +368,7 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
 
 def _meanings(record: Record) -> Iterator[Finding]:
     cells, m = record.cells, record.summary.m
-    consistent = [cell for cell in cells if cell.verdict == "consistent"]
+    consistent = [c for c in cells if c.verdict == "consistent" and not verdict_text.is_computed(c)]
     if consistent:
         known = any(cell.power for cell in cells)
         yield _meaning(

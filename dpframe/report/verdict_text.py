@@ -294,7 +294,7 @@ def headline(record: Record) -> Headline:
     others = ""
     if violated:
         answer = f"{violated} of {m} claims violated" if m > 1 else "The claim is violated"
-        answer += f", {computed['violated']} {COMPUTED}" if computed["violated"] else ""
+        answer += _computed(computed["violated"], violated)
         answer += f", {'all' if violated > 1 else 'as'} expected" if met else ""
         other = "one" if consistent == 1 else consistent
         rest = f"the other {other}" if violated + consistent == m else consistent
@@ -304,7 +304,7 @@ def headline(record: Record) -> Headline:
         answer = "No violation found"
         every = "the claim" if m == 1 else f"any of {m} claims"
         others = " for " + "; ".join([f"{consistent} of {m} claims" if left else every, *left])
-        others += f", {computed['consistent']} {COMPUTED}" if computed["consistent"] else ""
+        others += _computed(computed["consistent"], consistent)
         others += ", as expected" if met else ""
     elif not m:
         answer = "No claim was tested"
@@ -327,6 +327,11 @@ def headline(record: Record) -> Headline:
         f"{draws}{duration(record.summary.seconds)}.",
         bool(violated or wrong),
     )
+
+
+def _computed(number: int, of: int) -> str:
+    """Say how many of some verdicts were computed; the number only if not all were."""
+    return "" if not number else f", {COMPUTED}" if number == of else f", {number} {COMPUTED}"
 
 
 def raised(record: Record) -> str:

@@ -214,11 +214,46 @@ def test_an_audit_of_a_fixed_pair(epsilon: float, verdict: str) -> None:
     assert cell.stated.loss == pytest.approx(RANGE * PLACES)
     assert exit_code(record) == 0
     words = {
-        "consistent": "No violation found",
-        "violated": "computed from the stated distribution",
+        "consistent": "No violation found for the claim, computed from the stated distribution",
+        "violated": "The claim is violated, computed from the stated distribution",
     }
     assert words[verdict] in str(verdict_text.headline(record))
-    assert any("computed from" in str(one) for one in findings.findings(record))
+    found = [str(one) for one in findings.findings(record)]
+    assert any("computed from" in one for one in found)
+    (reason,) = (one for one in found if one.startswith("Reason"))
+    assert reason.startswith(f"Reason: the loss is {RANGE * PLACES:.5g}")
+
+
+def test_draws_that_found_nothing_do_not_explain_a_computed_violation() -> None:
+    class Rare(HostMechanism, name="rare"):
+        """A coin, and an output that almost never occurs, with a large loss."""
+
+        def claim(self, pair: Any) -> PureDP:
+            return PureDP(3.0)
+
+        def choices(self, data: Any) -> Any:
+            rare, often = (1e-6, 0.6) if data else (1e-12, 0.4)
+            return np.log([1 - often - rare, often, rare])
+
+        def release(self, rng: Any, data: Any) -> int:
+            return int(rng.random() < (0.6 if data else 0.4))
+
+    spec = {
+        "schema": 1,
+        "audit": {"name": "rare", "trials": 1000},
+        "pair": {"use": "values", "params": {"d0": 0, "d1": 1, "adjacency": "replace"}},
+        "mechanism": [{"use": "rare"}],
+        "attack": [{"use": "answers"}],
+        "estimator": [{"use": "order-statistics"}],
+    }
+    record = audit(spec, plugins=[Rare])
+    (cell,) = record.cells
+    assert cell.verdict == "consistent"
+    assert cell.stated.verdict == "violated"
+    assert cell.estimate.epsilon_lower < 1
+    found = " ".join(map(str, findings.findings(record)))
+    assert "Reason: the loss is 13.816, the most at output 2" in found
+    assert "No violation found means" not in found
 
 
 def test_a_program_states_its_choices(tmp_path: Any) -> None:
