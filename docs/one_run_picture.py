@@ -1,7 +1,6 @@
 """Draw docs/images/one-run-canaries.svg: the bound of one run against the number of canaries.
 
     python docs/one_run_picture.py
-    python docs/one_run_picture.py table    # Gaussian mechanisms of a published table instead
     python docs/one_run_picture.py means    # means of `one-run` over 100 simulated runs instead
 
 For the picture nothing is sampled. A Gaussian mechanism with ε at δ = 1e-5 is attacked by the
@@ -19,7 +18,6 @@ from scipy import optimize, special
 
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.guesses import guess_epsilon, guess_p_value
-from dpframe.stats.one_run import one_run_epsilon, one_run_fdp_epsilon, one_run_gaussian_mu
 
 TO = Path(__file__).parent / "images" / "one-run-canaries.svg"
 DELTA, ERROR = 1e-5, 0.05
@@ -58,27 +56,6 @@ def bound(canaries: int, rights: np.ndarray) -> float:
         if guess_p_value(*counts, largest, DELTA) <= ERROR:
             largest = guess_epsilon(*counts, DELTA, ERROR)
     return largest
-
-
-PUBLISHED = ((0.5, 10**5), (1.0, 10**5), (2.0, 10**5), (4.0, 10**6))
-"""σ and number of canaries in table 1 of Mahloujifar, Melis and Chaudhuri (2025)."""
-
-
-def table() -> None:
-    """Print ε and its bounds: theorem 5.2 of Steinke et al., any mechanism, Gaussian ones."""
-    shares = np.geomspace(2e-5, 1, 60)
-    for sigma, canaries in PUBLISHED:
-        found = np.zeros(3)
-        for share, right in zip(shares, right_guesses(1 / sigma, shares), strict=True):
-            guesses = max(1, round(share * canaries))
-            counts = canaries, guesses, int(guesses * right)
-            plain = one_run_epsilon(*counts, DELTA, ERROR)
-            mu = one_run_gaussian_mu(*counts, ERROR)
-            new = plain, one_run_fdp_epsilon(*counts, DELTA, ERROR), gaussian_epsilon(DELTA, mu)
-            found = np.maximum(found, new)
-        epsilon = gaussian_epsilon(DELTA, 1 / sigma)
-        sys.stdout.write(f"| {sigma:g} | {canaries:,} | {epsilon:.2f} | ")
-        sys.stdout.write(" | ".join(f"{one:.2f}" for one in found) + " |\n")
 
 
 def means(runs: int = 100, canaries: int = 1_000) -> None:
@@ -134,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    {("table",): table, ("means",): means}.get(tuple(sys.argv[1:]), main)()
+    {("means",): means}.get(tuple(sys.argv[1:]), main)()

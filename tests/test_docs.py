@@ -62,8 +62,6 @@ FEW = 2_000
 FEW_REPEATS = 10
 SMALLER = {
     "specs/dptext.toml": shlex.split("--trials 20000 --set mechanism.epsilon=1.0 --set pair.dim=2"),
-    "specs/density-estimation/figure-07-best-order.toml": ["--set", "audit.repeats=2"],
-    "specs/density-estimation/thresholds-against-histograms.toml": ["--trials", "20000"],
     "specs/adept-spread.toml": shlex.split("--trials 100000 --set audit.repeats=2"),
     "--blocks": ["--set", "pair.dim=2"],
     "--power": shlex.split("--set pair.dim=2 --set mechanism.epsilon=1.0"),
@@ -80,7 +78,6 @@ WITHOUT_WORKERS = {
 """Pages with many black boxes; each process takes a second, and slow tests run every page as is."""
 
 SLOW = {
-    "docs/explanation/density-estimation.md",
     "docs/explanation/library-findings.md",
     "docs/explanation/how-an-audit-works.md",
     "docs/explanation/one-run.md",
