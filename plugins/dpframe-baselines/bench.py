@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from bench_mechanisms import Case, all_cases
 
-from dpframe.plugins import Estimate, Estimator, Floats, Query, find_plugin
+from dpframe.plugins import DpframeError, Estimate, Estimator, Floats, Query, find_plugin
 
 HERE = Path(__file__).resolve().parent
 FIELD = HERE / "specs" / "against-the-field.toml"
@@ -264,12 +264,24 @@ def main() -> None:
     parser.add_argument("--method", action="append", default=[], help="another estimator, by name")
     parser.add_argument("--mechanism", action="append", default=[], help="only these mechanisms")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="audits of each mechanism")
-    parser.add_argument("--doublings", type=int, default=DOUBLINGS, help="of 100 draws, at most")
+    parser.add_argument(
+        "--doublings", type=int, default=DOUBLINGS, help=f"of {FEWEST} draws, at most"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--figure", type=Path, default=FIGURE, help="SVG file of the figure")
     fresh = "discard earlier results, of these methods or of all"
     parser.add_argument("--fresh", nargs="*", metavar="METHOD", help=fresh)
     asked = parser.parse_args()
+    known = {*all_cases()}
+    if unknown := [name for name in asked.mechanism if name not in known]:
+        parser.error(f"unknown mechanism {unknown[0]}; specs/bench-mechanisms.csv lists all")
+    try:
+        own = methods(asked.method)
+    except DpframeError as error:
+        parser.error(str(error))
+    for name in asked.method:
+        if name not in own:
+            parser.error(f"{name} certifies no bound, so it cannot be compared")
     if asked.fresh is not None:
         rows = read(asked.results) if asked.fresh else []
         kept = [row for row in rows if row["method"] not in asked.fresh]

@@ -16,6 +16,7 @@ are at δ = 1e-5 and 95 %. Each takes less than a minute on 2 cores.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import statistics
@@ -302,4 +303,6 @@ TABLES: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
-    TABLES[sys.argv[1]]()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", choices=TABLES)
+    TABLES[parser.parse_args().table]()

@@ -255,3 +255,24 @@ def test_rows_are_csv(tmp_path):
     assert bench.read(tmp_path / "none.csv") == []
     with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
         assert next(csv.reader(file)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--mechanism", "laplac", "unknown mechanism laplac"),
+        ("--method", "bettin", "unknown estimator 'bettin'"),
+        ("--method", "katz", "katz certifies no bound"),
+    ],
+)
+def test_a_wrong_name_is_refused_before_anything_is_measured(
+    option, name, message, tmp_path, monkeypatch, capsys
+):
+    results = tmp_path / "results.csv"
+    arguments = ["--results", str(results), option, name, "--fresh"]
+    monkeypatch.setattr(sys, "argv", ["bench.py", *arguments])
+    with pytest.raises(SystemExit) as refused:
+        bench.main()
+    assert refused.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not results.exists()

@@ -83,9 +83,9 @@ def test_the_recursion_of_mahloujifar_et_al_gives_the_bound_from_expected_counts
 
 @pytest.mark.parametrize("row", MAHLOUJIFAR, ids=lambda row: f"{row['sigma']:g}")
 def test_expected_counts_cannot_give_the_table_of_mahloujifar_et_al(row):
-    """At the best number of guesses, rounded up, they stay 5 to 11 % below it."""
+    """At the best number of guesses, rounded up, it is 5 to 13 % above what they give."""
     bound = published.from_expected_counts(row["sigma"], int(row["canaries"]))
-    assert 0.88 * row["bound"] < bound < 0.955 * row["bound"]
+    assert 1.05 * bound < row["bound"] < 1.13 * bound
 
 
 @pytest.mark.slow
@@ -291,3 +291,12 @@ def test_a_table_is_printed_by_one_command(name, last):
     command = [sys.executable, str(SCRIPT), name]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert printed.splitlines()[-1].startswith(last)
+
+
+@pytest.mark.parametrize("arguments", [[], ["zanela"]])
+def test_without_the_name_of_a_table_the_command_lists_them(arguments):
+    command = [sys.executable, str(SCRIPT), *arguments]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert printed.returncode == 2
+    assert "zanella" in printed.stderr
+    assert "Traceback" not in printed.stderr
