@@ -423,6 +423,6 @@ def _set_aside(estimator: Estimator) -> tuple[str, ...]:
     if not (splits and estimator.statistic().needs_pilot()):
         return ()
     return (
-        f"a random {PILOT_SHARE:.0%} of each side, at most {PILOT_MOST:,}, chose thresholds or "
-        "bins; the rest were counted",
+        f"a random {100 * PILOT_SHARE:.0f} % of each side, at most {PILOT_MOST:,}, chose "
+        "thresholds or bins; the rest were counted",
     )

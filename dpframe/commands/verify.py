@@ -62,7 +62,8 @@ class Verified:
             if len(cells) > MOST_NAMED:
                 yield f"  and {len(cells) - MOST_NAMED} more"
         if self.blocks:
-            chances = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
+            seen = [(100 * f, 1 - (1 - f) ** self.drawn) for f in FORGED]
+            chances = (f"{share:.0f} % with probability {p:.3g}" for share, p in seen)
             yield f"{self.drawn} of {self.blocks} blocks drawn again and compared bit for bit"
             yield f"forged blocks would be detected: {', '.join(chances)};"
             yield f"a share f of forged blocks goes unnoticed with probability (1 − f)^{self.drawn}"

@@ -304,13 +304,15 @@ def sources(found: Found) -> Iterator[str]:
     else:
         for key, name in (("in", "D′, with the record"), ("out", "D, without the record")):
             side = scores[key]
-            kind = "decisions" if side["type"] == "bool" else "scores"
+            kind = "decision" if side["type"] == "bool" else "score"
+            kind += "s" * (side["scores"] != 1)
             column = f", column {side['column']}" if "column" in side else ""
             missing = f", {quantity(side['nan'])} of them NaN" if side["nan"] else ""
             yield f"{side['name']}{column}: {quantity(side['scores'])} {kind}{missing} ({name})"
     yield from _stated(direction)
     if aside := sum(direction["set_aside"]):
-        yield f"{quantity(aside)} scores were held out to check the direction."
+        were = "scores were" if aside > 1 else "score was"
+        yield f"{quantity(aside)} {were} held out to check the direction."
 
 
 def canaries(scores: Found) -> str:

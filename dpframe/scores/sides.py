@@ -171,7 +171,7 @@ def repeat_warnings(*sides: HostArray) -> list[str]:
         # No rounded numbers: these occur in different numbers, or often.
         many = len(counts) >= 5 * FEWEST_REPEATS and counts.mean() <= 4 and counts.min() >= 2
         if many or (usual >= 2 and share >= REPEATED):
-            which = "Each" if counts.min() >= 2 else f"{share:.0%}"
+            which = "Each" if counts.min() >= 2 else f"{100 * share:.0f} %"
             times = f"{counts.min():,} times or more" if counts.min() >= 2 else f"{usual:,} times"
             return [
                 f"{which} of {len(counts):,} different scores occurs {times}: "

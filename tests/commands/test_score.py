@@ -110,12 +110,20 @@ def test_what_does_not_certify_has_no_bound_and_no_p_value() -> None:
     assert "inf" in found["infinite"]["reason"]
 
 
+def test_one_score_is_not_written_as_several() -> None:
+    found = dpframe.score([1.0], [0.0, 2.0], estimators=["order-statistics"], plugins=KNOWN)
+    assert [line.split(": ")[1] for line in sources(found)][:2] == [
+        "1 score (D′, with the record)",
+        "2 scores (D, without the record)",
+    ]
+
+
 def test_no_estimator_disturbs_another() -> None:
     together = rows(estimators=["threshold", "greedy", "order-statistics"])["greedy"]
     alone = rows(estimators=["greedy"])["greedy"]
     assert together["estimate"] == alone["estimate"]
     assert rows(seed=1, estimators=["greedy"])["greedy"]["estimate"] != alone["estimate"]
-    assert any("random 10%" in note for note in alone["estimate"]["notes"])
+    assert any("random 10 %" in note for note in alone["estimate"]["notes"])
 
 
 def test_parameters_and_instances() -> None:

@@ -108,7 +108,7 @@ def test_an_honest_run_agrees(honest: Path) -> None:
     assert len(found.checked) == 2
     # 2100 trials are 32 whole chunks, in 16 windows, and a tail, which is drawn again anyway.
     assert (found.blocks, found.drawn) == (16, 2)
-    assert f"1% with probability {1 - 0.99**2:.3g}" in "\n".join(found.lines())
+    assert f"1 % with probability {1 - 0.99**2:.3g}" in "\n".join(found.lines())
 
 
 def test_counts_with_blocks_are_those_without(honest: Path, tmp_path: Path) -> None:

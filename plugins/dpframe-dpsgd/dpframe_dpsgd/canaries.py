@@ -291,7 +291,7 @@ class Canaries:
         if look > 1:
             warnings.append(
                 f"these coins were audited before: this is look {look}, with 1/{price} of the "
-                f"error, so that all looks together hold at {1 - 1.5 * (1 - confidence):.1%}"
+                f"error, so that all looks together hold at {100 - 150 * (1 - confidence):.1f} %"
             )
         m, controls = self.number, self.rows - self.number
         audit = audit_run(

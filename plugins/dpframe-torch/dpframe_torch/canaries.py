@@ -452,8 +452,8 @@ class Canaries:
         return [
             f"these coins were audited before, {look - 1} time{'s' * (look > 2)}: this is "
             f"look {look}, with 1/{look * (look + 1)} of the error, so that all looks together "
-            f"hold at {together:.1%}; this needs a score, a model and options that were chosen "
-            f"without the coins; for a new audit train again with new canaries{why}"
+            f"hold at {100 * together:.1f} %; this needs a score, a model and options that were "
+            f"chosen without the coins; for a new audit train again with new canaries{why}"
         ]
 
     def _of_trainings(self, watched: Watch) -> list[str]:

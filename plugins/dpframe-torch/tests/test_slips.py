@@ -479,7 +479,7 @@ def test_a_second_score_of_the_same_coins_pays_for_a_second_look(other, folder):
     assert again.state["audited"] == 3
     report = " ".join(str(second).split())
     assert "this is look 2, with 1/6 of the error" in report
-    assert "all looks together hold at 92.5%" in report
+    assert "all looks together hold at 92.5 %" in report
     assert not any("audited before" in text for text in repeated.warnings)
     assert repeated["rows"][0]["bounds"] == first["rows"][0]["bounds"]
 
